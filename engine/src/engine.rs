@@ -220,7 +220,7 @@ impl Engine {
         self.note(key, faults);
         self.unread.remove(key);
         self.unusable.insert(key.clone());
-        let began = self.ledger.began(key, None, self.now());
+        let began = self.ledger.began(key, None, false, self.now());
         self.unusable_since.entry(key.clone()).or_insert(began);
         let is_anchor = |object: &Arc<Object>| object.body.is_anchor();
         match self.objects.get(key).cloned() {

@@ -65,6 +65,7 @@ pub fn present(facts: &Facts) -> Vec<Present> {
         uid: found.object.id.to_string(),
         generation: found.generation,
         since: found.since,
+        refused: matches!(found.detected, DetectedBy::Nack | DetectedBy::Probe | DetectedBy::Suspected),
     };
     facts.found.iter().map(of).collect()
 }
@@ -252,7 +253,8 @@ fn finding(mut cases: Vec<ProblemWithEffects>, outside: &Outside) -> HealthFindi
         if finding.objects.is_empty() {
             finding.next = next::next(&found, place.as_ref(), outside.input.kubernetes);
         }
-        let since = [found.since, outside.ledger.since(&id(&found))].into_iter().flatten().min();
+        // The ledger dates parts of objects.
+        let since = outside.ledger.since(&id(&found)).or(found.since);
         finding.objects.push(ObjectAtFault {
             object: found.object,
             generation: found.generation,
@@ -275,10 +277,11 @@ fn finding(mut cases: Vec<ProblemWithEffects>, outside: &Outside) -> HealthFindi
     finding.objects.dedup();
     finding.served.sort();
     finding.served.dedup();
+    // The identity of an object has a UID only where it is known.
     let objects = finding.objects.iter().map(|subject| &subject.object);
-    for known in objects.chain(finding.served.iter().map(|served| &served.object)) {
-        finding.affected.remove(known);
-    }
+    let known = objects.chain(finding.served.iter().map(|served| &served.object)).map(Identity::key);
+    let mut known: BTreeSet<ObjectKey> = known.collect();
+    finding.affected.retain(|object| known.insert(object.key()));
     finding.since = finding.objects.iter().filter_map(|subject| subject.since).min();
     finding
 }

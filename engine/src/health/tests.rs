@@ -303,8 +303,8 @@ fn faults_are_dated_by_the_ledger_where_that_knows_more() {
     let health = judge(&facts);
     assert_eq!(health.outages[0].since, Some(Moment(TEN - 3600)));
     let key: ObjectKey = identity("HTTPRoute", "shop", "cart").key();
-    assert_eq!(facts.outside.ledger.began(&key, Some(5), TEN), TEN - 3600);
-    assert_eq!(facts.outside.ledger.began(&identity("HTTPRoute", "shop", "new").key(), Some(1), TEN), TEN);
+    assert_eq!(facts.outside.ledger.began(&key, Some(5), false, TEN), TEN - 3600);
+    assert_eq!(facts.outside.ledger.began(&identity("HTTPRoute", "shop", "new").key(), Some(1), false, TEN), TEN);
 }
 
 #[test]

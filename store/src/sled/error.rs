@@ -35,9 +35,9 @@ impl From<::sled::Error> for SledError {
     fn from(error: ::sled::Error) -> Self {
         match error {
             ::sled::Error::Io(error) => error.into(),
-            error @ (::sled::Error::Corruption { .. } | ::sled::Error::Unsupported(_)) => {
-                Self::Corrupt(error.to_string())
-            }
+            error @ ::sled::Error::Corruption { .. } => Self::Corrupt(error.to_string()),
+            // sled also takes damage in the file of its settings for another version of itself.
+            ::sled::Error::Unsupported(_) => Self::Corrupt("the settings of the store cannot be read".into()),
             error => Self::Other(error.to_string()),
         }
     }

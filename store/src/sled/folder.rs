@@ -124,11 +124,12 @@ fn mark(generation: u64) -> Vec<u8> {
 }
 
 /// Checks that there is space for a number of further bytes.
-fn room(folder: &Path, bytes: u64) -> Result<(), SledError> {
+pub(super) fn room(folder: &Path, bytes: u64) -> Result<(), SledError> {
     let system = rustix::fs::statvfs(folder).map_err(std::io::Error::from)?;
     let free = system.f_bavail.saturating_mul(system.f_frsize);
-    if free < bytes.saturating_mul(2).saturating_add(ROOM_BYTES) {
-        return Err(SledError::Full(format!("{free} bytes are free")));
+    let needed = bytes.saturating_mul(2).saturating_add(ROOM_BYTES);
+    if free < needed {
+        return Err(SledError::Full(format!("{free} bytes are free, {needed} bytes are needed")));
     }
     Ok(())
 }

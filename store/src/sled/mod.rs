@@ -104,6 +104,14 @@ impl SledStore {
         Ok(Opened { store, notices })
     }
 
+    /// Checks that there is enough space to open a store in a folder.
+    ///
+    /// # Errors
+    /// Fails where there is not, with the number of free bytes.
+    pub fn has_room(folder: &Path) -> Result<(), StoreError> {
+        folder::room(folder, 0).map_err(|error| error.at(folder))
+    }
+
     /// Writes a damaged store again without its damaged parts.
     fn repair(&mut self) {
         if self.state.scopes.values().any(|shelf| shelf.is_dirty()) {

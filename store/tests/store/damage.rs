@@ -146,6 +146,16 @@ fn files_that_are_cut_emptied_or_gone() {
 }
 
 #[test]
+fn damaged_settings_are_damage_and_not_another_version_of_sled() {
+    let base = tempfile::tempdir().unwrap();
+    let store = base.path().join("store");
+    small(&store);
+    fs::write(store.join("conf"), vec![0xa5; 64]).unwrap();
+    let damage = survey(&store, None).unwrap().damage;
+    assert_eq!(damage, ["its files cannot be read: the settings of the store cannot be read"]);
+}
+
+#[test]
 fn a_damaged_sled_index_is_rebuilt() {
     let base = tempfile::tempdir().unwrap();
     let store = base.path().join("store");

@@ -25,6 +25,7 @@ use crate::envoy::{self, Supervisor};
 use crate::failure::Failure;
 use crate::kubernetes::Means;
 use crate::store;
+use crate::store::not_opened::NotOpened;
 
 /// The file of the store that sled keeps open.
 const STORE_FILE: &str = "db";
@@ -99,9 +100,9 @@ impl MainLoop<'_> {
     }
 }
 
-fn watched_folder(data: &DataDir, not_stored: Option<String>) -> DataFolder {
+fn watched_folder(data: &DataDir, not_opened: Option<NotOpened>) -> DataFolder {
     let opened = data.opened(&Path::new(store::FOLDER).join(STORE_FILE));
-    DataFolder { path: data.path().to_owned(), opened: Some(opened), not_stored }
+    DataFolder { path: data.path().to_owned(), opened: Some(opened), not_opened }
 }
 
 /// The events from which the stored configuration is served.

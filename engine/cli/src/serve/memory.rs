@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::probe::{Origin, Prober, ProberOptions};
 use crate::shared::Begun;
 use crate::shared::task::SharingTask;
+use crate::store::not_opened::NotOpened;
 use crate::store::persist::Persist;
 use crate::store::{FOLDER, identity};
 
@@ -32,7 +33,7 @@ pub struct Memory {
     /// The persistence; `None` if the store cannot be opened.
     pub persist: Option<Arc<Persist>>,
     /// The reason why the store cannot be opened.
-    pub failure: Option<String>,
+    pub failure: Option<NotOpened>,
     /// The state of an earlier run, or of other replicas if that is newer.
     pub restored: Restored,
     /// The state that replicas share.
@@ -50,7 +51,8 @@ pub fn open_store(
     shared: Option<&mut SharingTask>,
 ) -> Result<Memory, Failure> {
     let key = args.store_key.load()?;
-    let opened = SledStore::open(&data.path().join(FOLDER), &Options { identity: identity(), key });
+    let folder = data.path().join(FOLDER);
+    let opened = SledStore::open(&folder, &Options { identity: identity(), key });
     let Opened { store, notices } = match opened {
         Ok(opened) => opened,
         Err(error) => {
@@ -58,7 +60,7 @@ pub fn open_store(
                                      run");
             let learned = shared.and_then(|shared| shared.begin(&MemoryStore::default()).learned);
             let restored = learned.clone().unwrap_or_default();
-            return Ok(Memory { persist: None, failure: Some(error.to_string()), restored, learned });
+            return Ok(Memory { persist: None, failure: Some(NotOpened::new(folder, &error)), restored, learned });
         }
     };
     let Begun { learned, mirror, .. } = shared.map(|shared| shared.begin(&store)).unwrap_or_default();

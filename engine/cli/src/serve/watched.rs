@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use holdfast_api::ledger::Ledger;
 use holdfast_xds::Reachable;
@@ -11,6 +12,7 @@ use holdfast_xds::Reachable;
 use super::sources::Sources;
 use crate::data::{OpenedFolder, write_private};
 use crate::kubernetes::leader::Leadership;
+use crate::store::not_opened::NotOpened;
 
 /// The file of the dates, in the data folder.
 const FILE: &str = "faults.json";
@@ -30,7 +32,7 @@ pub(crate) struct Watched {
     pub(crate) reachable: Reachable,
     file: Option<PathBuf>,
     opened: Option<OpenedFolder>,
-    not_stored: Option<String>,
+    not_opened: Option<NotOpened>,
 }
 
 /// The data folder.
@@ -39,8 +41,8 @@ pub(crate) struct DataFolder {
     pub(crate) path: PathBuf,
     /// The identity of the opened folder; `None` if it is not checked.
     pub(crate) opened: Option<OpenedFolder>,
-    /// The reason why the store in the folder could not be opened.
-    pub(crate) not_stored: Option<String>,
+    /// The store in the folder, if it could not be opened.
+    pub(crate) not_opened: Option<NotOpened>,
 }
 
 impl Watched {
@@ -51,7 +53,7 @@ impl Watched {
         leadership: Option<Leadership>,
         reachable: Reachable,
     ) -> Self {
-        let DataFolder { path, opened, not_stored } = folder;
+        let DataFolder { path, opened, not_opened } = folder;
         let file = path.join(FILE);
         let ledger = match read(&file) {
             Ok(ledger) => ledger,
@@ -60,12 +62,13 @@ impl Watched {
                 Ledger::default()
             }
         };
-        Self { sources, leadership, ledger: Arc::new(ledger), reachable, file: Some(file), opened, not_stored }
+        Self { sources, leadership, ledger: Arc::new(ledger), reachable, file: Some(file), opened, not_opened }
     }
 
     /// The reason why a later run will not find the state that this run stores. Checks the data folder.
     pub(crate) fn not_stored(&self) -> Option<String> {
-        self.not_stored.clone().or_else(|| self.opened.as_ref().and_then(OpenedFolder::problem))
+        let not_opened = self.not_opened.as_ref().map(|store| store.message(Instant::now()));
+        not_opened.or_else(|| self.opened.as_ref().and_then(OpenedFolder::problem))
     }
 
     /// Stores the dates. After an error they are kept for this run only.
@@ -104,10 +107,10 @@ mod tests {
     #[test]
     fn dates_are_there_after_a_restart_and_a_damaged_file_is_none() {
         let folder = tempfile::tempdir().unwrap();
-        let path = || DataFolder { path: folder.path().to_owned(), opened: None, not_stored: None };
+        let path = || DataFolder { path: folder.path().to_owned(), opened: None, not_opened: None };
         let open = || Watched::open(path(), Arc::default(), None, Reachable::default());
         let mut watched = open();
-        let present = Present { id: "a".into(), uid: "u".into(), generation: Some(1), since: None };
+        let present = Present { id: "a".into(), uid: "u".into(), generation: Some(1), since: None, refused: false };
         Arc::make_mut(&mut watched.ledger).observe([present], Moment(7));
         watched.save();
         assert_eq!(open().ledger.since("a"), Some(Moment(7)));

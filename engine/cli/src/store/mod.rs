@@ -4,6 +4,7 @@
 
 pub mod copy;
 pub mod key;
+pub mod not_opened;
 pub mod past;
 pub mod persist;
 

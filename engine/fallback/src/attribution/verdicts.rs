@@ -1,6 +1,6 @@
 //! Verdicts of a scope, with the state that their records depend on.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use holdfast_graph::{Content, Detected, ObjectKey, Quarantine, Verdict};
 use holdfast_xds::Version;
@@ -41,16 +41,16 @@ impl Verdicts {
         self.quarantine.convict(content, verdict);
     }
 
-    /// Returns the time since which an object that is at fault now has been at fault.
+    /// Returns the time since which an object that is refused now has been at fault.
     pub(super) fn began(&self, key: &ObjectKey, inputs: &StepInputs<'_>) -> i64 {
-        self.since.get(key).copied().unwrap_or_else(|| inputs.began(key))
+        self.since.get(key).copied().unwrap_or_else(|| inputs.began(key, true))
     }
 
-    /// Records the objects that are at fault now.
-    pub(crate) fn note_broken(&mut self, broken: BTreeSet<ObjectKey>, inputs: &StepInputs<'_>) {
-        self.since.retain(|key, _| broken.contains(key));
-        for key in broken {
-            self.since.entry(key).or_insert_with_key(|key| inputs.began(key));
+    /// Records the objects that are at fault now, each with whether it is refused.
+    pub(crate) fn note_broken(&mut self, broken: BTreeMap<ObjectKey, bool>, inputs: &StepInputs<'_>) {
+        self.since.retain(|key, _| broken.contains_key(key));
+        for (key, refused) in broken {
+            self.since.entry(key).or_insert_with_key(|key| inputs.began(key, refused));
         }
     }
 

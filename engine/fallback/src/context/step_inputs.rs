@@ -50,10 +50,11 @@ impl StepInputs<'_> {
         i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
     }
 
-    /// Returns the time since which an object that is at fault now has been at fault.
-    pub fn began(&self, key: &ObjectKey) -> i64 {
+    /// Returns the time since which an object that is at fault now has been at fault. `refused`: Envoy or the probe
+    /// refuses it.
+    pub fn began(&self, key: &ObjectKey, refused: bool) -> i64 {
         let generation = self.objects.get(key).map(|object| object.metadata.generation);
-        self.ledger.began(key, generation, self.now())
+        self.ledger.began(key, generation, refused, self.now())
     }
 
     /// Checks whether all of an object could be read. A part that could not be read is not served, so such a version is

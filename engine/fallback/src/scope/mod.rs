@@ -13,11 +13,11 @@ mod watchdog;
 mod withdrawn;
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_envoy::hold::Hold;
-use holdfast_graph::{Content, ObjectKey};
+use holdfast_graph::{Content, Detected, ObjectKey};
 use holdfast_store::Change;
 use holdfast_translate::Translator;
 use holdfast_translate::fleet::FleetId;
@@ -186,9 +186,14 @@ impl FallbackScope {
 
     fn replan(&mut self, inputs: &mut StepInputs<'_>) {
         let derived = self.derive(inputs, &BTreeSet::new(), &BTreeSet::new());
-        let mut broken: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
-        broken.extend(self.held().into_iter().map(|(key, _)| key));
-        broken.extend(inputs.translator.unusable_backends_of(&self.id.gateway).map(|(key, _)| key.clone()));
+        let mut broken = BTreeMap::<ObjectKey, bool>::new();
+        let backends = inputs.translator.unusable_backends_of(&self.id.gateway).map(|(key, _)| (key.clone(), false));
+        let decided = derived.broken.iter();
+        let decided = decided.map(|(node, broken)| (node.key.clone(), broken.detected != Detected::Translation));
+        let held = self.held().into_iter().map(|(key, _)| (key, true));
+        for (key, refused) in backends.chain(decided).chain(held) {
+            *broken.entry(key).or_default() |= refused;
+        }
         self.verdicts.note_broken(broken, inputs);
         if derived.overlay != self.derived.overlay {
             self.searches.rounds += 1;
