@@ -39,6 +39,9 @@ const SERVED: [&str; 6] = [
     kinds::HTTP_PROXY,
 ];
 
+/// The reason of an HTTPProxy that no root includes: no host reaches it.
+const ORPHANED: &str = "Orphaned";
+
 /// Answers of Envoys of a held Gateway, by route name: the status of a direct response, or unset if the route forwards.
 type HeldResponses = BTreeMap<String, Option<u16>>;
 
@@ -454,6 +457,7 @@ impl Collected {
         let message = without_field(&message, &field).to_owned();
         let found = self.entry(engine, &object, field, message, reason);
         (found.class, found.cause) = (class, cause);
+        found.used &= found.reason != ORPHANED;
         if let Some(plan) = engine.translator.route(&object) {
             found.gateways.extend(plan.gateways().into_iter().map(|gateway| Arc::from(gateway.namespaced_name())));
         } else if let Some(plan) = engine.translator.gateway(&object) {

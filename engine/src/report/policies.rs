@@ -131,7 +131,9 @@ impl Engine {
                 Detected::Suspected => "suspected",
                 Detected::Nack | Detected::Probe => "refused by Envoy",
             };
-            Some(format!("{}: {detection}: {}", field(&node, broken), broken.message))
+            let field = field(&node, broken);
+            let parts = [&*field, detection, &*broken.message];
+            Some(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": "))
         };
         // The policy is closed because of an extension that it uses.
         let by_others = |scope: &FallbackScope| {

@@ -151,6 +151,47 @@ fn a_listener_that_is_closed_and_a_class_that_is_missing_are_outages() {
 }
 
 #[test]
+fn an_httpproxy_that_no_root_includes_is_a_warning() {
+    let orphan = "{apiVersion: projectcontour.io/v1, kind: HTTPProxy, metadata: {namespace: shop, name: orphan, uid: o, \
+                  generation: 1}, spec: {routes: [{services: [{name: cart, port: 80}]}]}}";
+    for combination in GATES {
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.apply(orphan);
+        assert_eq!(findings(&scene), [(Severity::Warning, "Orphaned".to_owned(), vec![])], "{combination:?}");
+        assert_eq!(health(&scene).verdict, HealthVerdict::Degraded);
+    }
+}
+
+#[test]
+fn a_fault_that_returns_is_dated_when_it_returns() {
+    let service = "{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: cart, uid: s, generation: 1}, spec: \
+                   {ports: [{port: 80}]}}";
+    for combination in GATES {
+        let mut scene = Scene::new(gates(combination), envoys());
+        let mut ledger = holdfast_api::ledger::Ledger::default();
+        let start = scene.engine.now();
+        let mut look = |scene: &mut Scene, at: i64, is_there: bool| {
+            scene.engine.handle(vec![Event::Clock(u64::try_from(at).unwrap() * 1000)]);
+            match is_there {
+                true => scene.apply(service),
+                false => scene.delete(ObjectKey::new("", "Service", "shop", "cart")),
+            }
+            let facts = scene.engine.facts(outside());
+            ledger.observe(crate::health::judge::present(&facts), Moment(at));
+            scene.engine.date(Arc::new(ledger.clone()));
+            let outside = Outside { ledger: Arc::new(ledger.clone()), ..outside() };
+            scene.engine.health(outside).outages.first().and_then(|finding| finding.since)
+        };
+        assert_eq!(look(&mut scene, start + 10, false), Some(Moment(start + 10)), "{combination:?}");
+        assert_eq!(look(&mut scene, start + 20, false), Some(Moment(start + 10)), "{combination:?}");
+        assert_eq!(look(&mut scene, start + 30, true), None, "{combination:?}");
+        assert_eq!(look(&mut scene, start + 46, false), Some(Moment(start + 46)), "{combination:?}");
+        let report = scene.engine.fallback();
+        assert!(report.broken_objects.iter().all(|broken| broken.since == Moment(start + 46)), "{report:?}");
+    }
+}
+
+#[test]
 fn dates_come_from_the_ledger_also_for_what_is_found_again() {
     let broken = route(5, "{type: RegularExpression, value: '/a['}");
     let mut scene = Scene::new(last_valid(), envoys());

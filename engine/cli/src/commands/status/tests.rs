@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use holdfast_api::settings::Settings;
+use holdfast_engine::health::facts::{Effect, ObjectProblem};
 use holdfast_engine::health::{SettingsInForce, judge};
 use holdfast_test_support::facts::{broken_shop, facts};
 
@@ -70,6 +71,21 @@ fn what_is_too_much_for_a_screen_is_counted() {
     let text = text::format(&judge(&facts), &SelectedPart::default(), ADDRESS, NOW, Style::Plain);
     assert!(text.contains(", and 59 more with the same cause\n"), "{text}");
     assert!(text.contains(" and 54 more (--output json shows all)\n"), "{text}");
+}
+
+#[test]
+fn an_object_with_several_faults_is_counted_once_and_equal_lines_are_written_once() {
+    let mut facts = broken_shop();
+    let found = facts.found[0].clone();
+    let at = |rule: usize| ObjectProblem { field: format!("spec.rules[{rule}].backendRefs[0].name"), ..found.clone() };
+    facts.found = (0..3).map(at).collect();
+    let effect = facts.effects[0].clone();
+    facts.effects =
+        ["infra/public", "infra/other"].map(|gateway| Effect { gateway: gateway.into(), ..effect.clone() }).into();
+    let text = text::format(&judge(&facts), &SelectedPart::default(), ADDRESS, NOW, Style::Plain);
+    assert!(!text.contains("more with the same cause"), "{text}");
+    assert!(text.contains("  also     spec.rules[1].backendRefs[0].name"), "{text}");
+    assert_eq!(text.matches(" answers 500").count(), 1, "{text}");
 }
 
 #[test]

@@ -97,7 +97,8 @@ impl Page<'_> {
     fn finding(&self, finding: &HealthFinding, severity: Severity, text: &mut String) -> std::fmt::Result {
         let Some((first, others)) = finding.objects.split_first() else { return Ok(()) };
         let generation = first.generation.map(|generation| format!(", generation {generation}")).unwrap_or_default();
-        let more = match others.len() {
+        let other_objects: BTreeSet<&Identity> = others.iter().map(|subject| &subject.object).collect();
+        let more = match other_objects.iter().filter(|object| ***object != first.object).count() {
             0 => String::new(),
             more => format!(", and {more} more with the same cause"),
         };
@@ -123,11 +124,8 @@ impl Page<'_> {
         }
         self.served(finding, severity, text)?;
         if !others.is_empty() {
-            writeln!(
-                text,
-                "  also     {}",
-                listed(others.iter().map(also).collect::<Vec<_>>().iter().map(String::as_str))
-            )?;
+            let others: Vec<String> = others.iter().map(|subject| also(subject, first)).collect();
+            writeln!(text, "  also     {}", listed(others.iter().map(String::as_str)))?;
         }
         writeln!(text, "  next     {}", self.next(&finding.next))
     }
@@ -279,12 +277,19 @@ fn gets(served: &ServedInstead) -> String {
     if paths.is_empty() { format!("{what}: {hosts}") } else { format!("{what}: {hosts} {paths}") }
 }
 
-fn also(subject: &ObjectAtFault) -> String {
+/// Another place with the cause of a finding: a field of its first object, or another object.
+fn also(subject: &ObjectAtFault, first: &ObjectAtFault) -> String {
+    if subject.object == first.object && !subject.field.is_empty() {
+        return subject.field.clone();
+    }
     let field = if subject.field.is_empty() { String::new() } else { format!(" ({})", subject.field) };
     format!("{}{field}", name(&subject.object))
 }
 
-fn lines(label: &str, lines: Vec<String>, text: &mut String) -> std::fmt::Result {
+/// Writes lines with a label. Equal lines are written once: they are about several Gateways.
+fn lines(label: &str, mut lines: Vec<String>, text: &mut String) -> std::fmt::Result {
+    let mut known = BTreeSet::new();
+    lines.retain(|line| known.insert(line.clone()));
     for line in lines.iter().take(FINDINGS_SHOWN_MAX) {
         writeln!(text, "  {label:8} {line}")?;
     }
