@@ -330,7 +330,12 @@ fn replacement(context: &mut Context<'_, '_>, route: &ProxyRoute) -> Result<Opti
     let entries = policy.and_then(|policy| policy.replace_prefix.as_deref()).unwrap_or_default();
     let field = "pathRewritePolicy.replacePrefix";
     match rewrite::select(entries, &context.leaf.conditions.path) {
-        Ok(Selected::Replacement(replacement)) => Ok(Some(replacement)),
+        Ok(Selected::Replacement(replacement)) => {
+            for (reason, message) in rewrite::doubts(entries, &replacement, context.leaf) {
+                context.warn(field, "PrefixReplaceError", reason, &message);
+            }
+            Ok(Some(replacement))
+        }
         Ok(Selected::Nothing) => Ok(None),
         Ok(Selected::NoneMatches) => {
             let rendered = match &context.leaf.conditions.path {

@@ -35,7 +35,9 @@ pub fn judge(leaves: Vec<Leaf>, is_claimed: impl Fn(&Leaf) -> bool) -> (Vec<Leaf
         leaves.iter().enumerate().map(|(index, leaf)| first.get(&leaf.conditions) == Some(&index)).collect();
     for (leaf, _) in leaves.iter().zip(&kept).filter(|(leaf, kept)| !**kept && leaf.origin == RouteOrigin::Written) {
         let What::Route { index, .. } = leaf.what else { continue };
-        let message = format!("duplicate match conditions defined on route matching {}", leaf.conditions);
+        let winner = first.get(&leaf.conditions).and_then(|winner| leaves.get(*winner)).map(described);
+        let winner = winner.map(|winner| format!("; {winner} gets the requests")).unwrap_or_default();
+        let message = format!("duplicate match conditions defined on route matching {}{winner}", leaf.conditions);
         let field = format!("spec.{}", ObjectSection::ProxyRoute(index));
         let error = Finding::error(&leaf.owner, field, "RouteError", "DuplicateMatchConditions", message);
         findings.push(error.of_class(Class::Conflict));
@@ -51,4 +53,13 @@ pub fn judge(leaves: Vec<Leaf>, is_claimed: impl Fn(&Leaf) -> bool) -> (Vec<Leaf
     let mut kept = kept.into_iter();
     let served = leaves.into_iter().filter(|_| kept.next() == Some(true)).collect();
     (served, findings)
+}
+
+/// Returns a leaf, as in `routes[0] of HTTPProxy shop/root`.
+fn described(leaf: &Leaf) -> String {
+    let section = match leaf.what {
+        What::Route { index, .. } => ObjectSection::ProxyRoute(index),
+        What::Include { index, .. } => ObjectSection::Include(index),
+    };
+    format!("{section} of HTTPProxy {}", leaf.owner.namespaced_name())
 }

@@ -68,6 +68,32 @@ pub fn select(entries: &[ReplacePrefix], path: &Path) -> Result<Selected, Refuse
     })
 }
 
+/// Returns what is probably not meant in the replacements of a route, of which `selected` is in force.
+pub fn doubts(entries: &[ReplacePrefix], selected: &str, leaf: &Leaf) -> Vec<Refused> {
+    let Path::Prefix(rendered) = &leaf.conditions.path else { return Vec::new() };
+    let mut doubts = Vec::new();
+    if &**rendered == "/" && !selected.ends_with('/') {
+        let message = format!(
+            "the prefix / is replaced by {selected}, which does not end with a slash: /a becomes {selected}a; write \
+             {selected}/"
+        );
+        doubts.push(("MissingSlash", message));
+    }
+    // A route of an included HTTPProxy has other prefixes below other includes.
+    let is_alone = leaf.ancestors.is_empty();
+    let prefix = |entry: &ReplacePrefix| entry.prefix.as_deref().unwrap_or_default().to_owned();
+    let is_exact = entries.iter().any(|entry| prefix(entry) == **rendered);
+    let is_unused = |prefix: &String| *prefix != **rendered && (is_exact || !prefix.is_empty());
+    for unused in entries.iter().map(prefix).filter(|_| is_alone).filter(is_unused) {
+        let message = match &*unused {
+            "" => format!("an entry without prefix is not used: another entry has the prefix {rendered} of the route"),
+            unused => format!("the entry for the prefix {unused} is not used: the prefix of the route is {rendered}"),
+        };
+        doubts.push(("UnusedReplacement", message));
+    }
+    doubts
+}
+
 /// A route after the expansion of rewrites.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Served<'a> {

@@ -45,8 +45,13 @@ fn read_all(yaml: &str) -> (Vec<String>, Vec<String>) {
             },
             _ => None,
         };
-        replacements.push(match rewrite::select(&entries.unwrap_or_default(), &leaf.conditions.path) {
-            Ok(Selected::Replacement(replacement)) => Some(replacement),
+        let entries = entries.unwrap_or_default();
+        replacements.push(match rewrite::select(&entries, &leaf.conditions.path) {
+            Ok(Selected::Replacement(replacement)) => {
+                let doubts = rewrite::doubts(&entries, &replacement, leaf);
+                findings.extend(doubts.iter().map(|(reason, text)| format!("{}: {reason}: {text}", leaf.owner.name)));
+                Some(replacement)
+            }
             Ok(Selected::Nothing) => None,
             Ok(Selected::NoneMatches) => {
                 findings.push(format!("{}: no match for {}", leaf.owner.name, leaf.conditions));
@@ -111,9 +116,9 @@ routes:
         ],
         &[
             "example: RouteError/DuplicateMatchConditions: duplicate match conditions defined on route matching path \
-             prefix: \"/foo\"",
+             prefix: \"/foo\"; routes[0] of HTTPProxy default/example gets the requests",
             "example: RouteError/DuplicateMatchConditions: duplicate match conditions defined on route matching path \
-             prefix: \"/foo\", header \"x-a\" exact \"a\"",
+             prefix: \"/foo\", header \"x-a\" exact \"a\"; routes[3] of HTTPProxy default/example gets the requests",
         ],
     );
 }
@@ -124,6 +129,7 @@ fn includes_with_equal_conditions_are_valid_and_their_routes_are_judged() {
                     matching path prefix: ";
     let root = "example-root: IncludeError/DuplicateMatchConditions: duplicate match conditions defined in included \
                 HTTPProxy \"default/example-child2\"";
+    let winner = "; routes[0] of HTTPProxy default/example-child1 gets the requests";
     check(
         "
 name: example-root
@@ -139,7 +145,7 @@ name: example-child2
 routes: [{conditions: [{prefix: /bar}]}, {conditions: [{prefix: /baz}]}]
 ",
         &["prefix: \"/foo/baz\" -> example-child2 1", "prefix: \"/foo/bar\" -> example-child1 0"],
-        &[&format!("{example2}\"/foo/bar\""), root],
+        &[&format!("{example2}\"/foo/bar\"{winner}"), root],
     );
     check(
         "
@@ -156,7 +162,7 @@ name: example-child2
 routes: [{conditions: [{prefix: /foo}]}]
 ",
         &["prefix: \"/foo\" -> example-child1 0"],
-        &[&format!("{example2}\"/foo\""), root],
+        &[&format!("{example2}\"/foo\"{winner}"), root],
     );
 }
 
@@ -318,6 +324,37 @@ routes:
             "root: DuplicateReplacement: duplicate replacement prefix '/y'",
             "root: EmptyReplacement: a prefix replacement must not be empty",
         ],
+    );
+}
+
+#[test]
+fn an_entry_without_effect_and_a_lost_slash_are_reported() {
+    let of = |prefix: &str, entries: &str| {
+        let yaml = format!(
+            "
+name: root
+virtualhost: {{fqdn: example.com}}
+routes:
+- conditions: [{{prefix: {prefix}}}]
+  pathRewritePolicy: {{replacePrefix: [{entries}]}}
+"
+        );
+        read_all(&yaml).1
+    };
+    assert_eq!(of("/a", "{replacement: /b}"), [""; 0]);
+    assert_eq!(of("/", "{prefix: /, replacement: /b/}"), [""; 0]);
+    assert_eq!(
+        of("/", "{prefix: /, replacement: /b}"),
+        ["root: MissingSlash: the prefix / is replaced by /b, which does not end with a slash: /a becomes /ba; write \
+          /b/"]
+    );
+    assert_eq!(
+        of("/a", "{prefix: /a, replacement: /b}, {prefix: /c, replacement: /d}"),
+        ["root: UnusedReplacement: the entry for the prefix /c is not used: the prefix of the route is /a"]
+    );
+    assert_eq!(
+        of("/a", "{replacement: /b}, {prefix: /a, replacement: /d}"),
+        ["root: UnusedReplacement: an entry without prefix is not used: another entry has the prefix /a of the route"]
     );
 }
 
