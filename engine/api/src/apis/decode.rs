@@ -61,7 +61,7 @@ impl Found {
     pub fn unknown_in_spec<'a>(&mut self, rest: impl Iterator<Item = &'a String>, known: &[&'static str]) {
         for (index, name) in rest.enumerate() {
             let is_compared = index < typed::COMPARED_FIELDS_MAX;
-            let meant = is_compared.then(|| misspelt::field(name, known.iter().copied())).flatten();
+            let meant = is_compared.then(|| misspelt::similar(name, known.iter().copied())).flatten();
             self.unknown(format!("spec.{name}"), meant);
         }
     }

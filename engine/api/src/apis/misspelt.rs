@@ -1,5 +1,5 @@
-//! Detection of misspelt kinds and fields: the known kind of the same group, or the known field of the same object,
-//! that was probably intended.
+//! Detection of misspelt kinds, fields and names of objects: the known kind of the same group, the known field of the
+//! same object, or the existing object of the same kind, that was probably intended.
 
 use super::scheme::KINDS;
 use super::{contour, gateway, kgateway};
@@ -40,9 +40,9 @@ pub(super) fn meant(group: &str, name: &str) -> Option<&'static str> {
     (edits <= most).then_some(kind)
 }
 
-/// Returns the field that was probably intended by an unknown name: the most similar of the known names, if any is
-/// similar enough; of equally similar names the first.
-pub(super) fn field(name: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+/// Returns the field or the object that was probably intended by an unknown name: the most similar of the known names,
+/// if any is similar enough; of equally similar names the first.
+pub fn similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if name.chars().count() > KIND_CHARS_MAX {
         return None;
     }

@@ -12,7 +12,7 @@ pub mod gateway;
 pub mod kgateway;
 pub mod kinds;
 pub mod meta;
-mod misspelt;
+pub mod misspelt;
 pub mod protection;
 pub mod protection_table;
 pub mod scheme;

@@ -128,7 +128,7 @@ struct Siblings<'de> {
 impl Siblings<'_> {
     /// The absent field that was probably intended by an unknown one.
     fn meant(self, name: &str) -> Option<&'static str> {
-        misspelt::field(name, self.known.iter().copied().filter(|known| !self.present.contains_key(*known)))
+        misspelt::similar(name, self.known.iter().copied().filter(|known| !self.present.contains_key(*known)))
     }
 }
 

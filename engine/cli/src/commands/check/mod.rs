@@ -6,6 +6,7 @@
 mod against;
 mod instead;
 mod lines;
+mod meant;
 mod report;
 mod sarif;
 mod text;

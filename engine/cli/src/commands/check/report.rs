@@ -11,6 +11,7 @@ use holdfast_graph::ObjectKey;
 use serde::Serialize;
 
 use super::against::Against;
+use super::meant;
 use crate::manifests::{Manifests, Problem, Root};
 use crate::offline::Offline;
 
@@ -85,7 +86,8 @@ impl Report {
             |root: &Root| reading.problems.iter().any(|problem| Path::new(&*problem.file).starts_with(&root.path));
         findings
             .extend(manifests.empty_roots().into_iter().filter(|root| !is_reported(root)).map(CheckFinding::of_empty));
-        findings.extend(engine.faults().iter().map(|fault| CheckFinding::of_fault(fault, manifests)));
+        let existing: Vec<&ObjectKey> = engine.objects().iter().map(|object| &object.key).collect();
+        findings.extend(engine.faults().iter().map(|fault| CheckFinding::of_fault(fault, &existing, manifests)));
         let refused = against.iter().flat_map(Against::refused);
         findings.extend(refused.map(|broken| CheckFinding::of_refused(broken, manifests)));
         findings.sort();
@@ -127,9 +129,10 @@ impl CheckFinding {
         Self { file, line: 0, column: 0, severity: CheckSeverity::Error, object, field, reason: "NoObjects", message }
     }
 
-    fn of_fault(fault: &Fault, manifests: &Manifests) -> Self {
+    fn of_fault(fault: &Fault, existing: &[&ObjectKey], manifests: &Manifests) -> Self {
         let severity = if fault.class == Class::Ignored { CheckSeverity::Warning } else { CheckSeverity::Error };
-        Self { severity, ..Self::of(&fault.object, &fault.field, fault.reason, fault.message.clone(), manifests) }
+        let message = meant::explained(fault.message.clone(), existing);
+        Self { severity, ..Self::of(&fault.object, &fault.field, fault.reason, message, manifests) }
     }
 
     /// The finding for an object that an Envoy has refused before.
