@@ -227,9 +227,9 @@ impl Engine {
             Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) => {
                 backends::backend_policy_status(self, report, object)?
             }
-            Body::Backend(_) => backends::backend_status(self, object)?,
-            Body::DirectResponse(_) => extensions::answer_status(self, key, generation)?,
-            Body::GatewayExtension(extension) => extensions::extension_status(self, key, extension, generation),
+            Body::Backend(_) => backends::backend_status(self, report, object)?,
+            Body::DirectResponse(_) => extensions::answer_status(self, report, key, generation)?,
+            Body::GatewayExtension(extension) => extensions::extension_status(self, report, key, extension, generation),
             _ => return None,
         })
     }
@@ -303,8 +303,10 @@ impl Engine {
                     others.iter().position(|known| known.kind == FALLBACK_CONDITION).map(|at| others.remove(at));
                 // The message about the route's own rules is kept.
                 let before = before.filter(|_| !plan.replaced.is_empty());
-                let before = before.map(|known| format!("; {}", known.message)).unwrap_or_default();
-                let message = format!("{message}{before}");
+                let message = match before {
+                    Some(known) => format!("{message}; {}", known.message),
+                    None => events::explained(report, key, &message),
+                };
                 others.push(Condition::new(FALLBACK_CONDITION, true, "Replaced", message));
             }
             others.extend(duplicates.get(&parent.gateway).and_then(|duplicates| conflicted(duplicates, key)));

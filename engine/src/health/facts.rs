@@ -118,6 +118,8 @@ pub struct ObjectProblem {
     pub is_served: bool,
     /// The object with the problem that this one follows from.
     pub cause: Option<ObjectKey>,
+    /// Why the last valid version of the object is not served.
+    pub not_backfilled: Option<Arc<str>>,
 }
 
 /// What clients get of an object, or of a part of it, instead of the desired version.

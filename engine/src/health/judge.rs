@@ -218,6 +218,7 @@ fn unexplained(effect: &Effect) -> ObjectProblem {
         used: true,
         is_served: true,
         cause: None,
+        not_backfilled: None,
     }
 }
 
@@ -261,6 +262,7 @@ fn finding(mut cases: Vec<ProblemWithEffects>, outside: &Outside) -> HealthFindi
             field: found.field,
             place,
             since,
+            not_backfilled: found.not_backfilled,
         });
         finding.gateways.extend(found.gateways);
         for consequence in consequences {
@@ -304,6 +306,7 @@ pub(super) fn of_gateway(
             field: String::new(),
             place: None,
             since,
+            not_backfilled: None,
         }],
         served: Vec::new(),
         affected: BTreeSet::new(),

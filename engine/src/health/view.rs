@@ -131,6 +131,9 @@ pub struct ObjectAtFault {
     pub place: Option<ManifestPosition>,
     /// Since when the object is at fault.
     pub since: Option<Moment>,
+    /// Why its last valid version is not served, or not as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_backfilled: Option<Arc<str>>,
 }
 
 /// The position of an object in a manifest.

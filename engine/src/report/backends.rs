@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::conditions;
 use super::policies::{ANCESTORS_MAX, reference};
 use crate::engine::Engine;
+use crate::report::events::explained;
 
 /// Effect of backends that are closed.
 const CLOSED: &str = "requests to the target backends of the policy are answered with status 500";
@@ -27,7 +28,8 @@ pub(super) fn backend_policy_status(engine: &Engine, report: &FallbackReport, ob
     let mut ancestors: Vec<(Value, Vec<Condition>)> = effects
         .into_iter()
         .map(|(gateway, effect)| {
-            let served = PolicyAtEnvoys::at(engine, report, &object.key, &gateway);
+            let closed = if plan.unenforceable.is_some() { CLOSED } else { REFUSED };
+            let served = PolicyAtEnvoys::at(engine, report, &object.key, &gateway, closed);
             (reference(&gateway, None), conditions(object, plan, effect, served))
         })
         .collect();
@@ -59,13 +61,13 @@ pub(super) fn backend_policy_status(engine: &Engine, report: &FallbackReport, ob
 }
 
 /// Returns the status of a Backend.
-pub(super) fn backend_status(engine: &Engine, object: &Object) -> Option<Value> {
+pub(super) fn backend_status(engine: &Engine, report: &FallbackReport, object: &Object) -> Option<Value> {
     let plan = engine.translator.backend(&object.key)?;
     let accepted = match &plan.unenforceable {
         None => Condition::new("Accepted", true, "Accepted", "the Backend can be used"),
         Some(why) => {
             let message = format!("requests to the Backend are answered with status 500: {why}");
-            Condition::new("Accepted", false, "Invalid", message)
+            Condition::new("Accepted", false, "Invalid", explained(report, &object.key, &message))
         }
     };
     Some(json!({ "conditions": [accepted.of_generation(object.metadata.generation)] }))
@@ -93,14 +95,17 @@ struct PolicyAtEnvoys {
     fallback: Option<Condition>,
     /// Why the desired version is not served, although translation accepts it.
     refused: Option<String>,
+    /// What clients get while it is closed, and why no earlier version is served.
+    closed: String,
 }
 
 impl PolicyAtEnvoys {
-    fn at(engine: &Engine, report: &FallbackReport, key: &ObjectKey, gateway: &ObjectKey) -> Self {
+    fn at(engine: &Engine, report: &FallbackReport, key: &ObjectKey, gateway: &ObjectKey, effect: &str) -> Self {
         let fallback = conditions::condition(report, key, &gateway.namespaced_name());
         Self {
             fallback: fallback.filter(|condition| condition.reason == "Backfilled"),
             refused: engine.refused_policy(key, gateway),
+            closed: explained(report, key, effect),
         }
     }
 }
@@ -129,9 +134,8 @@ fn conditions(object: &Object, plan: &BackendPlan, effect: PolicyEffect, served:
         let message = "a BackendTLSPolicy for the same backend overrides spec.tls";
         conditions.push(Condition::new("Overridden", true, "ConflictedWithBackendTLSPolicy", message));
     }
-    let effect = if plan.unenforceable.is_some() { CLOSED } else { REFUSED };
     let closed = is_closed && plan.conflicted.is_none();
-    let closed = closed.then(|| Condition::new(FALLBACK_CONDITION, true, "Replaced", effect));
+    let closed = closed.then(|| Condition::new(FALLBACK_CONDITION, true, "Replaced", &*served.closed));
     conditions.extend(served.fallback.or(closed));
     conditions
 }

@@ -17,7 +17,7 @@ use holdfast_translate::route::RoutePlan;
 
 use super::survey::field;
 use crate::engine::Engine;
-use crate::report::events::{left_out, serving, why};
+use crate::report::events::{explained, left_out, serving, why};
 
 /// The condition of a route that is served in part; the specification prescribes the beginning of its message.
 const PARTIALLY_INVALID: &str = "PartiallyInvalid";
@@ -62,7 +62,8 @@ pub(crate) fn conditions_at_parent(
         Some(known) => {
             let since = scope.and_then(|scope| scope.verdicts.since.get(key)).copied().filter(|since| *since > 0);
             let since = since.map(|since| format!("; since {}", Moment(since))).unwrap_or_default();
-            *known = Condition::new(FALLBACK_CONDITION, true, &*known.reason, format!("{}{since}", known.message));
+            let message = explained(report, key, &known.message);
+            *known = Condition::new(FALLBACK_CONDITION, true, &*known.reason, format!("{message}{since}"));
         }
         None => others.push(condition),
     }
@@ -124,14 +125,14 @@ pub fn condition(report: &FallbackReport, key: &ObjectKey, gateway: &str) -> Opt
                 forms.insert(serving(known));
             }
             Step::Replaced => {
-                object = report.replaced_objects.iter().map(|known| &known.object).find(|known| known.is(key));
+                object = report.replaced_by_steps().map(|known| &known.object).find(|known| known.is(key));
                 forms.insert(format!(
                     "{} answers {served}",
                     if node.section.is_empty() { "it" } else { &*node.section }
                 ));
             }
             Step::Excluded | Step::Current => {
-                object = report.excluded_objects.iter().map(|known| &known.object).find(|known| known.is(key));
+                object = report.excluded_by_steps().map(|known| &known.object).find(|known| known.is(key));
                 forms.insert(left_out(&node.section));
             }
         }

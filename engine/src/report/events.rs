@@ -200,12 +200,12 @@ fn forms(report: &FallbackReport) -> BTreeMap<(&Identity, Step), BTreeSet<String
     for backfilled in &report.backfilled_objects {
         forms.entry((&backfilled.object, Step::Backfilled)).or_default().insert(serving(backfilled));
     }
-    for replaced in &report.replaced_objects {
+    for replaced in report.replaced_by_steps() {
         let section = if replaced.section.is_empty() { "it" } else { &*replaced.section };
         let description = format!("{section} answers {}", replaced.response);
         forms.entry((&replaced.object, Step::Replaced)).or_default().insert(description);
     }
-    for excluded in &report.excluded_objects {
+    for excluded in report.excluded_by_steps() {
         forms.entry((&excluded.object, Step::Excluded)).or_default().insert(left_out(&excluded.section));
     }
     forms
@@ -231,14 +231,16 @@ pub fn why(report: &FallbackReport, object: &Identity) -> String {
     if let Some(broken) = own {
         let refused = if broken.detected_by == Detected::Suspected { "may have been refused" } else { "was refused" };
         return match broken.generation {
-            Some(generation) => format!("generation {generation} {refused}: {}", because(broken)),
-            None => because(broken),
+            Some(generation) => {
+                format!("generation {generation} {refused}: {}{}", because(broken), not_instead(broken))
+            }
+            None => format!("{}{}", because(broken), not_instead(broken)),
         };
     }
     let causes = causes(report, object);
     let describe = |cause: &String| {
         let broken = report.broken_objects.iter().find(|broken| broken.object.key().to_string() == *cause);
-        broken.map_or_else(|| cause.clone(), |broken| format!("{cause}: {}", because(broken)))
+        broken.map_or_else(|| cause.clone(), |broken| format!("{cause}: {}{}", because(broken), not_instead(broken)))
     };
     let first = causes.first().map(|cause| describe(cause)).unwrap_or_default();
     match causes.len() {
@@ -250,10 +252,36 @@ pub fn why(report: &FallbackReport, object: &Identity) -> String {
 /// Returns the broken objects that cause the steps of an object.
 fn causes<'a>(report: &'a FallbackReport, object: &Identity) -> BTreeSet<&'a String> {
     let backfilled = report.backfilled_objects.iter().map(|entry| (&entry.object, &entry.causing_objects));
-    let replaced = report.replaced_objects.iter().map(|entry| (&entry.object, &entry.causing_objects));
-    let excluded = report.excluded_objects.iter().map(|entry| (&entry.object, &entry.causing_objects));
+    let replaced = report.replaced_by_steps().map(|entry| (&entry.object, &entry.causing_objects));
+    let excluded = report.excluded_by_steps().map(|entry| (&entry.object, &entry.causing_objects));
     let all = backfilled.chain(replaced).chain(excluded);
     all.filter(|(other, _)| *other == object).flat_map(|(_, causes)| causes).collect()
+}
+
+/// Returns the reason why the last valid version of an object is not served, as the end of a sentence; empty without
+/// one.
+fn not_instead(broken: &BrokenObject) -> String {
+    broken.not_backfilled.as_ref().map(|why| format!("; {why}")).unwrap_or_default()
+}
+
+/// Adds to a message about an object why its last valid version is not served.
+pub fn explained(report: &FallbackReport, key: &ObjectKey, message: &str) -> String {
+    match why_not_backfilled(report, key) {
+        Some(why) => format!("{message}; {why}"),
+        None => message.to_owned(),
+    }
+}
+
+/// Returns the reason why the last valid version of an object, or of a cause of its step, is not served.
+fn why_not_backfilled<'a>(report: &'a FallbackReport, key: &ObjectKey) -> Option<&'a str> {
+    let of = |is: &dyn Fn(&BrokenObject) -> bool| {
+        report.broken_objects.iter().filter(|broken| is(broken)).find_map(|broken| broken.not_backfilled.as_deref())
+    };
+    let replaced = report.replaced_by_steps().map(|entry| (&entry.object, &entry.causing_objects));
+    let excluded = report.excluded_by_steps().map(|entry| (&entry.object, &entry.causing_objects));
+    let own = replaced.chain(excluded).filter(|(object, _)| object.is(key));
+    let causes: BTreeSet<&String> = own.flat_map(|(_, causes)| causes).collect();
+    of(&|broken| broken.object.is(key)).or_else(|| of(&|broken| causes.contains(&broken.object.key().to_string())))
 }
 
 /// Returns `field: message`.

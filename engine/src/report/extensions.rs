@@ -5,14 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdfast_api::apis::kgateway::extension::GatewayExtension;
 use holdfast_api::fault::Class;
 use holdfast_api::status::{Condition, FALLBACK_CONDITION};
+use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::ObjectKey;
 use serde_json::{Value, json};
 
 use super::policies::{ANCESTORS_MAX, reference};
 use crate::engine::Engine;
+use crate::report::events::explained;
 
 /// Returns the status of a DirectResponse, for each Gateway with a route that references it.
-pub(super) fn answer_status(engine: &Engine, key: &ObjectKey, generation: i64) -> Option<Value> {
+pub(super) fn answer_status(
+    engine: &Engine,
+    report: &FallbackReport,
+    key: &ObjectKey,
+    generation: i64,
+) -> Option<Value> {
     let mut gateways: BTreeMap<&ObjectKey, BTreeSet<&str>> = BTreeMap::new();
     for route in engine.translator.routes_reading(key) {
         let Some(plan) = engine.translator.route(&route) else { continue };
@@ -37,7 +44,7 @@ pub(super) fn answer_status(engine: &Engine, key: &ObjectKey, generation: i64) -
             vec![
                 Condition::new("Accepted", false, "Invalid", message),
                 Condition::new("Attached", false, "Pending", "the direct response cannot be served"),
-                Condition::new(FALLBACK_CONDITION, true, "Replaced", effect),
+                Condition::new(FALLBACK_CONDITION, true, "Replaced", explained(report, key, effect)),
             ]
         };
         let conditions = conditions.into_iter().map(|condition| condition.of_generation(generation));
@@ -53,6 +60,7 @@ pub(super) fn answer_status(engine: &Engine, key: &ObjectKey, generation: i64) -
 /// Returns the status of a GatewayExtension: whether the policies that reference it can use it.
 pub(super) fn extension_status(
     engine: &Engine,
+    report: &FallbackReport,
     key: &ObjectKey,
     extension: &GatewayExtension,
     generation: i64,
@@ -72,6 +80,7 @@ pub(super) fn extension_status(
         false => {
             let reasons = wrong.into_iter().collect::<Vec<_>>().join("; ");
             let message = format!("routes of policies that use the GatewayExtension are closed: {reasons}");
+            let message = explained(report, key, &message);
             Condition::new("Accepted", false, if invalid { "Invalid" } else { "Pending" }, message)
         }
     };

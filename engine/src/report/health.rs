@@ -1,7 +1,7 @@
 //! Facts that health is computed from: problems of objects, effects on clients, and the Gateways.
 
 mod endpoints;
-mod listeners;
+pub(super) mod listeners;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -242,7 +242,7 @@ impl Engine {
     /// Adds unreadable objects without an earlier version that could be served.
     fn without_any_version(&self, report: &FallbackReport, effects: &mut Vec<Effect>) {
         let known: BTreeSet<ObjectKey> = effects.iter().map(|effect| effect.object.key()).collect();
-        for excluded in report.excluded_objects.iter().filter(|excluded| excluded.section.is_empty()) {
+        for excluded in report.excluded_by_steps().filter(|excluded| excluded.section.is_empty()) {
             let key = excluded.object.key();
             if known.contains(&key) || !self.is_unreadable(&key) || !SERVED.contains(&&*key.kind) {
                 continue;
@@ -412,6 +412,11 @@ impl Collected {
                 found.gateways.extend(broken.gateways.iter().cloned());
             }
         }
+        let why_not = report.broken_objects.iter().map(|broken| (broken.object.key(), broken.not_backfilled.clone()));
+        let why_not: BTreeMap<ObjectKey, Option<Arc<str>>> = why_not.collect();
+        for found in self.found.values_mut().filter(|found| found.class != Class::Ignored) {
+            found.not_backfilled = why_not.get(&found.object.key()).cloned().flatten();
+        }
         self.found.into_values().collect()
     }
 
@@ -449,6 +454,7 @@ impl Collected {
             used: is_used(engine, key),
             is_served: is_served(engine, key),
             cause: None,
+            not_backfilled: None,
         })
     }
 

@@ -110,6 +110,7 @@ fn plan(scope: &FallbackScope, engine: &Engine) -> Value {
         json!({
             "object": node.key.to_string(), "section": node.section, "detectedBy": broken.detected,
             "field": field(node, broken), "message": broken.message, "since": since.map(Moment),
+            "notBackfilled": scope.derived.not_backfilled.get(&node.key),
         })
     });
     let decisions = scope.derived.plan.decisions.iter().map(|(node, decision)| {

@@ -21,6 +21,7 @@ use super::ReplacementView;
 use super::backends::backend_origins;
 use crate::engine::Engine;
 use crate::report::conditions;
+use crate::report::events::explained;
 use crate::report::survey::field;
 
 /// Maximum number of ancestors in the status of a policy; the limit of the API.
@@ -89,6 +90,7 @@ impl Engine {
             };
             let closed = is_closed.then(|| {
                 let message = "requests to the targets of the policy get an error response";
+                let message = explained(report, key, message);
                 Condition::new(FALLBACK_CONDITION, true, "Replaced", message)
             });
             let conditions = [accepted, attached].into_iter().chain(fallback).chain(closed).collect();

@@ -3,6 +3,8 @@
 //! A scope represents its Gateway if it has Envoys, or if no scope of the Gateway has any. Equal findings of several
 //! scopes about one object become one entry.
 
+mod closed;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -39,6 +41,7 @@ impl Engine {
             survey.gateway(name, scopes);
         }
         survey.unreadable();
+        closed::add(&mut survey);
         survey.finish()
     }
 }
@@ -78,6 +81,7 @@ impl<'a> FallbackSurvey<'a> {
             object: scopes.first().and_then(|scope| self.gateway_object(scope)),
             closed: BTreeSet::new(),
             unrecovered: BTreeSet::new(),
+            closes: false,
         };
         if scopes.is_empty() {
             (state.state, state.settled) = (ServedState::Unverified, false);
@@ -151,6 +155,7 @@ impl<'a> FallbackSurvey<'a> {
             message,
             gateways: BTreeSet::from([scope.id.name.clone()]),
             since,
+            not_backfilled: scope.derived.not_backfilled.get(key).cloned(),
         };
         match self.broken.get_mut(key) {
             None => {
@@ -159,10 +164,11 @@ impl<'a> FallbackSurvey<'a> {
             Some(known) => {
                 let gateways = std::mem::take(&mut known.gateways);
                 let since = known.since.min(fresh.since);
+                let not_backfilled = known.not_backfilled.take().or_else(|| fresh.not_backfilled.clone());
                 if firmness(detected) < firmness(known.detected_by) {
                     *known = fresh;
                 }
-                known.since = since;
+                (known.since, known.not_backfilled) = (since, not_backfilled);
                 known.gateways.extend(gateways);
                 known.gateways.insert(scope.id.name.clone());
             }
@@ -219,6 +225,7 @@ impl<'a> FallbackSurvey<'a> {
                     scope: *scope,
                     section: section.clone(),
                     response: *response,
+                    without_step: false,
                 });
                 known.causing_objects.extend(causing_objects.iter().cloned());
             }
@@ -256,17 +263,22 @@ impl<'a> FallbackSurvey<'a> {
             causing_objects: BTreeSet::new(),
             scope: scope(&node.section),
             section: node.section.clone(),
+            without_step: false,
         };
         self.excluded.entry(node.clone()).or_insert_with(fresh).causing_objects.extend(causing_objects);
     }
 
     /// Adds objects that cannot be read at all and have no earlier version in any scope: their places are unknown.
     fn unreadable(&mut self) {
+        let gates = &self.engine.settings().fallback;
+        let uses_last_valid = gates.isolate && gates.use_last_valid;
         for (key, since, fault) in self.engine.unreadable() {
             if self.broken.contains_key(key) {
                 continue;
             }
             let object = self.identity(key, None);
+            // Objects that other objects depend on are served in the version that was read last.
+            let is_excluded = self.engine.objects().get(key).is_none();
             let broken = BrokenObject {
                 object: object.clone(),
                 generation: None,
@@ -275,10 +287,10 @@ impl<'a> FallbackSurvey<'a> {
                 message: fault.map_or_else(|| "its content cannot be read".into(), |fault| fault.message.clone()),
                 gateways: BTreeSet::new(),
                 since: Moment(since),
+                not_backfilled: (uses_last_valid && is_excluded).then(|| "no last valid version exists".into()),
             };
             self.broken.insert(key.clone(), broken);
-            // Objects that other objects depend on are served in the version that was read last.
-            if self.engine.objects().get(key).is_none() {
+            if is_excluded {
                 self.exclude(&Node::whole(key.clone()), object, BTreeSet::from([key.to_string()]));
             }
         }

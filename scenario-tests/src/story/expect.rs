@@ -48,6 +48,14 @@ pub fn check(stage: &StoryStage, expected: &Expect) -> Result<()> {
     } else if expected.steps.is_some() || expected.broken.is_some() || !expected.last_valid.is_empty() {
         bail!("there is no such Gateway or build");
     }
+    for (object, text) in stage.engine.iter().flat_map(|_| &expected.not_backfilled) {
+        let report = stage.engine.as_ref().map(|engine| engine.fallback()).unwrap_or_default();
+        let broken = report.broken_objects.iter().filter(|broken| name(&broken.object.key()) == *object);
+        let reasons: Vec<&str> = broken.filter_map(|broken| broken.not_backfilled.as_deref()).collect();
+        if !reasons.iter().any(|reason| reason.contains(text.as_str())) {
+            found.note(format!("the last valid version of {object} is not served: {reasons:?}; not {text:?}"));
+        }
+    }
     if let (Some(wanted), Some(engine)) = (&expected.health, &stage.engine) {
         found.compare("health", wanted, &health::shown(&health::health(stage, engine)));
     }

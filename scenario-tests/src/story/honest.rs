@@ -7,8 +7,9 @@ use holdfast_api::fault::Class;
 use holdfast_api::status::FALLBACK_CONDITION;
 use holdfast_engine::engine::Engine;
 use holdfast_engine::report::ReplacementView;
-use holdfast_fallback::view::{BrokenObject, Status};
+use holdfast_fallback::view::{BrokenObject, Identity, Status};
 use holdfast_graph::{Detected, ObjectKey};
+use holdfast_test_support::scopes::scopes;
 use holdfast_xds::Snapshot;
 use serde_json::Value;
 
@@ -29,6 +30,8 @@ pub(super) fn check(stage: &StoryStage, engine: &Engine, new: &Engine, wrong: &m
     let health = health::health(stage, engine);
     health::check(stage, engine, &health, wrong);
     broken_objects_report_it(engine, wrong);
+    reasons_are_given(engine, wrong);
+    what_is_closed_triggers(engine, wrong);
     refused_policies_are_no_references(engine, wrong);
     if !(health.outages.is_empty() && health.degraded.is_empty() && health.warnings.is_empty()) {
         return;
@@ -67,6 +70,49 @@ fn broken_objects_report_it(engine: &Engine, wrong: &mut Vec<String>) {
         if !all.is_empty() && !reports_it {
             wrong.push(format!("{} is broken, and its status reports no problem: {}", status.object, status.status));
         }
+    }
+}
+
+/// Checks that each broken object that is not served in its last valid version has the reason on the page, and in the
+/// condition that reports its step.
+fn reasons_are_given(engine: &Engine, wrong: &mut Vec<String>) {
+    let gates = &engine.settings().fallback;
+    if !gates.isolate || !gates.use_last_valid || scopes(engine).iter().any(|scope| scope.held_as_a_whole) {
+        return;
+    }
+    let report = engine.fallback();
+    let steps = |object: &Identity| {
+        let is = |other: &Identity| other == object;
+        let closed = report.replaced_objects.iter().map(|known| &known.object);
+        let closed = closed.chain(report.excluded_objects.iter().map(|known| &known.object)).any(is);
+        closed && !report.backfilled_objects.iter().any(|known| is(&known.object))
+    };
+    let statuses = engine.statuses();
+    for broken in report.broken_objects.iter().filter(|broken| steps(&broken.object)) {
+        let key = broken.object.key();
+        let Some(why) = &broken.not_backfilled else {
+            wrong.push(format!("{key} is closed, and no reason is given why no last valid version is served"));
+            continue;
+        };
+        let status = statuses.iter().find(|status| status.object == key).map(|status| status.status.to_string());
+        let quoted = serde_json::to_string(&**why).unwrap_or_default();
+        let has = |status: &String| status.contains(quoted.trim_matches('"'));
+        if status.as_ref().is_some_and(|status| status.contains(FALLBACK_CONDITION) && !has(status)) {
+            wrong.push(format!("the conditions of {key} do not give the reason {why:?}: {status:?}"));
+        }
+    }
+}
+
+/// Checks that the page reports a fallback while a listener is not served, or a route answers a replacement.
+fn what_is_closed_triggers(engine: &Engine, wrong: &mut Vec<String>) {
+    let report = engine.fallback();
+    if report.status == Status::Triggered {
+        return;
+    }
+    wrong.extend(engine.replacements().into_iter().map(|view| format!("the page is not triggered with {view:?}")));
+    for gateway in engine.gateways() {
+        let closed = gateway.listeners.iter().filter(|listener| !listener.serving);
+        wrong.extend(closed.map(|one| format!("the page is not triggered, and {} is closed", one.name)));
     }
 }
 

@@ -11,6 +11,7 @@ pub mod document;
 pub mod gateway;
 pub mod kgateway;
 pub mod kinds;
+mod lack;
 pub mod meta;
 pub mod misspelt;
 pub mod protection;

@@ -8,9 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
+use holdfast_check::header;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+pub use super::lack::Lack;
 use super::typed;
 
 /// Condition on a field under which an earlier version may be served.
@@ -105,10 +107,11 @@ impl Sheet {
 
     /// Returns the first field by which `then` protects less than this version, or `None` where `then` protects as
     /// much.
-    pub fn lost_in(&self, then: &Sheet) -> Option<&'static str> {
+    pub fn lost_in(&self, then: &Sheet) -> Option<Lack> {
         let lost = self.demanded.iter().find(|(token, _)| !then.done.contains(*token));
         let opened = || then.opened.iter().find(|(token, _)| !self.opened.contains_key(*token));
-        lost.or_else(opened).map(|(_, field)| *field)
+        let lost = lost.map(|(token, field)| Lack::of(token, field));
+        lost.or_else(|| opened().map(|(_, field)| Lack::Allows(field)))
     }
 
     /// Returns whether any value of this field may be served.
@@ -253,9 +256,15 @@ pub fn allowed(switch: Option<bool>) -> Option<String> {
     (switch == Some(true)).then(|| "allowed".to_owned())
 }
 
-/// Returns names of headers in lower case: clients may write them in any case.
+/// Returns names of headers in lower case: clients may write them in any case. A name that no request can have protects
+/// nothing.
 pub fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> Names {
-    names.into_iter().map(str::to_ascii_lowercase).collect()
+    names.into_iter().filter(|name| is_possible(name)).map(str::to_ascii_lowercase).collect()
+}
+
+/// Returns whether a header can have this name. Pseudo headers can be rewritten by some policies.
+pub fn is_possible(name: &str) -> bool {
+    header::name(name.strip_prefix(':').unwrap_or(name)).is_ok()
 }
 
 /// The header name under which a rewrite of the host is recorded.

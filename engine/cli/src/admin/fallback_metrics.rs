@@ -109,7 +109,8 @@ impl FallbackMetrics {
         self.held.reset();
         let mut oldest = BTreeMap::new();
         for gateway in &report.gateways {
-            self.active.with_label_values(&[&*gateway.name]).set(i64::from(!gateway.deviations.is_empty()));
+            let active = !gateway.deviations.is_empty() || gateway.closes;
+            self.active.with_label_values(&[&*gateway.name]).set(i64::from(active));
             let held = gateway.deviations.held || gateway.state == ServedState::Held;
             self.held.with_label_values(&[&*gateway.name]).set(i64::from(held));
             oldest.extend(gateway.oldest.map(|moment| (gateway.name.clone(), moment.0)));

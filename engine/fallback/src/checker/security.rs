@@ -16,6 +16,7 @@ use holdfast_api::apis::gateway::route::{RouteRule as Filtered, RuleEntry};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::settings::Settings;
+use holdfast_check::header;
 use holdfast_envoy::features::redirect::Scheme;
 use holdfast_envoy::model::table::TableName;
 use holdfast_envoy::model::{Action, Route};
@@ -53,7 +54,8 @@ impl Security {
         *self == Self::default()
     }
 
-    /// Returns the protection that filters require in their written form.
+    /// Returns the protection that filters require in their written form. A header that cannot be changed is no part of
+    /// any version.
     fn written(filters: &[Filter]) -> Self {
         let mut security = Self::default();
         for filter in filters {
@@ -71,10 +73,12 @@ impl Security {
             if let Some(edits) = request_header_modifier {
                 let removed = edits.remove.iter().flatten().map(String::as_str);
                 let overwritten = edits.set.iter().flatten().map(|header| header.name.as_str());
-                security.cleansed.extend(removed.chain(overwritten).map(str::to_ascii_lowercase));
+                let names = removed.chain(overwritten).filter(|name| header::modifiable_name(name).is_ok());
+                security.cleansed.extend(names.map(str::to_ascii_lowercase));
             }
             if let Some(edits) = response_header_modifier {
-                security.withheld.extend(edits.remove.iter().flatten().map(|name| name.to_ascii_lowercase()));
+                let names = edits.remove.iter().flatten().filter(|name| header::modifiable_name(name).is_ok());
+                security.withheld.extend(names.map(|name| name.to_ascii_lowercase()));
             }
             let name = extension_ref.as_ref().map(|named| format!("{} {}", named.kind, named.name));
             security.extensions.extend(name.or_else(|| (*r#type == Kind::ExtensionRef).then(String::new)));

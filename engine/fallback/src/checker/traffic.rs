@@ -7,6 +7,7 @@ use holdfast_api::apis::kgateway::headers::{
     Header, HeaderFilter, HeaderModifiers, MetadataTransform, Transform, Transformation,
 };
 use holdfast_api::apis::kgateway::traffic_policy::{RateLimit, TrafficSpec};
+use holdfast_check::header;
 
 /// Returns the first field by which `then` lets more requests pass than `now`. `trusted`: whether earlier access lists
 /// may be served.
@@ -199,5 +200,7 @@ fn transformed(transform: Option<Transform>) -> (BTreeSet<String>, BTreeSet<Stri
 }
 
 fn lower(names: impl Iterator<Item = std::sync::Arc<str>>) -> BTreeSet<String> {
-    names.map(|name| name.to_ascii_lowercase()).collect()
+    // No request has a header with any other name.
+    let is_possible = |name: &str| name.is_empty() || header::name(name.trim_start_matches(':')).is_ok();
+    names.filter(|name| is_possible(name)).map(|name| name.to_ascii_lowercase()).collect()
 }

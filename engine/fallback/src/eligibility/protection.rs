@@ -10,7 +10,7 @@ use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::route::{GatewayRoute, RouteRule, RuleEntry};
 use holdfast_api::apis::kgateway::listener_policy::ListenerPolicy;
 use holdfast_api::apis::kgateway::policy::{Policy, Unread};
-use holdfast_api::apis::protection::{Declare, Sheet};
+use holdfast_api::apis::protection::{Declare, Lack, Sheet};
 use holdfast_api::object::Object;
 
 use super::annotation::FALLBACK_ANNOTATION;
@@ -18,10 +18,6 @@ use super::proxy_protection;
 
 /// The value of the annotation by which earlier access lists are trusted.
 const LAST_VALID: &str = "last-valid";
-/// The field that is reported if not all of an object can be read.
-const UNREAD: &str = "a field that cannot be read";
-/// The field that is reported if a rule has no counterpart.
-const RULES: &str = "rules";
 
 /// External attachments of an object that decide about its versions.
 #[derive(Debug, Default)]
@@ -32,9 +28,9 @@ pub struct Context {
     pub(crate) guarded_rules: BTreeSet<String>,
 }
 
-/// Returns the first field by which an earlier version protects less than the desired one; `None` if it protects as
+/// Returns the first lack of protection of an earlier version, compared with the desired one; `None` if it protects as
 /// much.
-pub fn lost(desired: &Object, last: &Body, context: &Context) -> Option<&'static str> {
+pub fn lost(desired: &Object, last: &Body, context: &Context) -> Option<Lack> {
     let trusted = trusts_earlier_lists(desired);
     match (&desired.body, last) {
         (Body::TrafficPolicy(now), Body::TrafficPolicy(last)) => policy(now, last, trusted),
@@ -47,9 +43,7 @@ pub fn lost(desired: &Object, last: &Body, context: &Context) -> Option<&'static
         (Body::DirectResponse(now), Body::DirectResponse(last)) => spec(&**now, &[], &**last, trusted),
         (Body::HttpRoute(now), Body::HttpRoute(last)) => rules(now, last, context),
         (Body::GrpcRoute(now), Body::GrpcRoute(last)) => rules(now, last, context),
-        (Body::HttpProxy(now), Body::HttpProxy(last)) => {
-            (!proxy_protection::is_kept(now, last, context.host_is_filtered)).then_some("routes")
-        }
+        (Body::HttpProxy(now), Body::HttpProxy(last)) => proxy_protection::lost(now, last, context.host_is_filtered),
         // `hybrid.rs` decides about other kinds, or they are never backfilled.
         _ => None,
     }
@@ -84,11 +78,11 @@ pub fn protects(body: &Body) -> bool {
     }
 }
 
-fn policy<T: Declare>(now: &Policy<T>, last: &Policy<T>, trusted: bool) -> Option<&'static str> {
+fn policy<T: Declare>(now: &Policy<T>, last: &Policy<T>, trusted: bool) -> Option<Lack> {
     of_specs(now, last, trusted, |now, then| Sheet::of(now, trusted).lost_in(&Sheet::of(then, trusted)))
 }
 
-fn listener_at_every_port(now: &ListenerPolicy, last: &ListenerPolicy, trusted: bool) -> Option<&'static str> {
+fn listener_at_every_port(now: &ListenerPolicy, last: &ListenerPolicy, trusted: bool) -> Option<Lack> {
     of_specs(now, last, trusted, |now, then| {
         let ports: BTreeSet<Option<i64>> = now.ports().union(&then.ports()).copied().collect();
         ports.into_iter().find_map(|port| now.at(port, trusted).lost_in(&then.at(port, trusted)))
@@ -100,40 +94,36 @@ fn of_specs<T>(
     now: &Policy<T>,
     last: &Policy<T>,
     trusted: bool,
-    compare: impl FnOnce(&T, &T) -> Option<&'static str>,
-) -> Option<&'static str> {
+    compare: impl FnOnce(&T, &T) -> Option<Lack>,
+) -> Option<Lack> {
     match (&now.spec, &last.spec) {
-        (_, None) => Some(UNREAD),
-        (now_spec, _) if !trusted && (now_spec.is_none() || !now.unread.is_empty()) => Some(UNREAD),
+        (_, None) => Some(Lack::Unread),
+        (now_spec, _) if !trusted && (now_spec.is_none() || !now.unread.is_empty()) => Some(Lack::Unread),
         (None, _) => None,
         (Some(now), Some(then)) => compare(now, then),
     }
 }
 
-fn spec<T: Declare>(now: &T, unread: &[Unread], last: &T, trusted: bool) -> Option<&'static str> {
+fn spec<T: Declare>(now: &T, unread: &[Unread], last: &T, trusted: bool) -> Option<Lack> {
     if !trusted && !unread.is_empty() {
-        return Some(UNREAD);
+        return Some(Lack::Unread);
     }
     Sheet::of(now, trusted).lost_in(&Sheet::of(last, trusted))
 }
 
-fn rules<R: RouteRule + Declare>(
-    now: &GatewayRoute<R>,
-    last: &GatewayRoute<R>,
-    context: &Context,
-) -> Option<&'static str> {
+fn rules<R: RouteRule + Declare>(now: &GatewayRoute<R>, last: &GatewayRoute<R>, context: &Context) -> Option<Lack> {
     now.rules.iter().enumerate().find_map(|(index, entry)| {
         let counterpart = match entry.name() {
             Some(name) => last.rules.iter().find(|other| other.name() == Some(name)),
             None => last.rules.get(index).filter(|other| other.name().is_none()),
         };
         let is_targeted = entry.name().is_some_and(|name| context.guarded_rules.contains(name));
-        let Some(sheet) = sheet(entry) else { return Some(UNREAD) };
+        let Some(sheet) = sheet(entry) else { return Some(Lack::Unread) };
         match counterpart {
             // An earlier version without the rule protects as much, unless a policy targets the rule or the rule itself
             // protects requests.
-            None => (is_targeted || sheet.protects()).then_some(RULES),
-            Some(then) => self::sheet(then).map_or(Some(UNREAD), |then| sheet.lost_in(&then)),
+            None => (is_targeted || sheet.protects()).then_some(Lack::Rule),
+            Some(then) => self::sheet(then).map_or(Some(Lack::Unread), |then| sheet.lost_in(&then)),
         }
     })
 }

@@ -13,28 +13,36 @@ use holdfast_api::apis::contour::condition::MatchCondition;
 use holdfast_api::apis::contour::http_proxy::{HttpProxy, ProxyEntry};
 use holdfast_api::apis::contour::route::{ProxyRoute, ProxyService};
 use holdfast_api::apis::contour::route_protection::{Protection, protection, speaks_as_now};
+use holdfast_api::apis::protection::Lack;
 use holdfast_check::re2::{self, Limits, Regexes};
 
-/// Checks whether an earlier version of an HTTPProxy protects as much as the desired one. `host_is_filtered`: whether a
-/// host of the proxy has an address filter, which the address filter of a route would replace.
-pub(crate) fn is_kept(desired: &HttpProxy, last: &HttpProxy, host_is_filtered: bool) -> bool {
+/// Returns what an earlier version of an HTTPProxy lacks; `None` if it protects as much as the desired one.
+/// `host_is_filtered`: whether a host of the proxy has an address filter, which the address filter of a route would
+/// replace.
+pub(crate) fn lost(desired: &HttpProxy, last: &HttpProxy, host_is_filtered: bool) -> Option<Lack> {
     let (desired, last) = (Form::all(desired, host_is_filtered), Form::all(last, host_is_filtered));
-    desired.iter().enumerate().all(|(index, wanted)| {
+    desired.iter().enumerate().find_map(|(index, wanted)| {
         let counterpart = wanted.counterpart(index, &desired, &last);
         // A guarded route must not be left to a broader route of any proxy.
-        let covered = counterpart.map_or_else(|| wanted.is_open(), |then| then.covers(wanted));
-        if !covered {
-            return false;
+        let uncovered = match counterpart {
+            None => (!wanted.is_open()).then_some(Lack::Route),
+            Some(then) => then.lacks(wanted),
+        };
+        if uncovered.is_some() {
+            return uncovered;
         }
         let mut others = last.iter().filter(|then| then.meets(wanted));
-        others.all(|then| {
+        others.find_map(|then| {
             let is_after = || counterpart.is_some_and(|own| own.rank() < then.rank());
             // An earlier route with requests that go to a desired route of their own is not compared with this one.
             let has_own = || desired.iter().any(|own| own.has_conditions_of(then) && own.rank() < wanted.rank());
-            then.covers(wanted) || is_after() || has_own()
+            then.lacks(wanted).filter(|_| !is_after() && !has_own())
         })
     })
 }
+
+/// The field of a Service that is reached over TLS.
+const TLS: &str = "services[].protocol, validation";
 
 /// A route in its written form, as far as it matters here.
 struct Form<'a> {
@@ -131,12 +139,17 @@ impl<'a> Form<'a> {
         self.route.as_ref().is_some_and(|(_, now)| now.entering.lost_in(&nothing.entering).is_none())
     }
 
-    /// Checks whether this earlier route protects as much as a desired one.
-    fn covers(&self, wanted: &Form<'_>) -> bool {
-        let (Some((route, then)), Some((wanted, now))) = (&self.route, &wanted.route) else { return false };
-        let forwards_alike =
-            || now.forwarding.lost_in(&then.forwarding).is_none() && speaks_as_now(services(route), services(wanted));
-        now.entering.lost_in(&then.entering).is_none() && (services(route).is_empty() || forwards_alike())
+    /// Returns what this earlier route lacks of the protection of a desired one.
+    fn lacks(&self, wanted: &Form<'_>) -> Option<Lack> {
+        let (Some((route, then)), Some((wanted, now))) = (&self.route, &wanted.route) else {
+            return Some(Lack::Unread);
+        };
+        let lost = now.entering.lost_in(&then.entering);
+        if lost.is_some() || services(route).is_empty() {
+            return lost;
+        }
+        let is_plain = || (!speaks_as_now(services(route), services(wanted))).then_some(Lack::Field(TLS));
+        now.forwarding.lost_in(&then.forwarding).or_else(is_plain)
     }
 }
 

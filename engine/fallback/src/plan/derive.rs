@@ -67,6 +67,8 @@ pub struct Derived {
     pub served: BTreeMap<ObjectKey, (i64, i64)>,
     /// The objections of the audit, which closed their objects.
     pub objections: Vec<Objection>,
+    /// For each broken object that is not served in its last valid version: the reason.
+    pub not_backfilled: BTreeMap<ObjectKey, Arc<str>>,
 }
 
 /// Derives the plan of a scope.

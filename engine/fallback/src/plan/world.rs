@@ -15,21 +15,20 @@ use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_graph::{Content, Node, ObjectKey, Quarantine};
 use holdfast_translate::Translator;
 use holdfast_translate::httpproxy::is_proxy;
-use holdfast_translate::outcome::policy::PolicyPlan;
 use holdfast_translate::overlay::{Closing, Manner, Overlay};
 use holdfast_translate::precedence::attachment::{self, Section};
-use holdfast_translate::route::Replaced;
 use holdfast_translate::route::{Rendered, RoutePlan};
 
 use super::derive::Broken;
 use super::fairness::Fairness;
+use super::fitness;
 use super::untried::AcknowledgedRoutes;
+use super::why_not::{Unfit, WhyNot};
 use crate::eligibility::annotation::may_stand_in;
 use crate::eligibility::hybrid::hybrid;
 use crate::eligibility::protection;
 use crate::evidence::last_valid::{LastValid, Version};
 use crate::evidence::proof::Proof;
-use crate::evidence::shares::share;
 
 /// All inputs for the decisions of a scope.
 pub struct World<'a> {
@@ -69,7 +68,7 @@ pub struct World<'a> {
     /// The current time, in milliseconds of Unix time.
     pub now_ms: u64,
     /// Results of the choice of a stand-in version: a plan is derived several times.
-    pub candidates: RefCell<BTreeMap<ObjectKey, Option<Version>>>,
+    pub candidates: RefCell<BTreeMap<ObjectKey, Result<Version, WhyNot>>>,
 }
 
 impl World<'_> {
@@ -118,6 +117,11 @@ impl World<'_> {
 
     /// Returns the version that can be served instead of an object: the newest proven one that may be served now.
     pub fn candidate(&self, key: &ObjectKey) -> Option<Version> {
+        self.choice(key).ok()
+    }
+
+    /// Returns this version, or why there is none.
+    pub(crate) fn choice(&self, key: &ObjectKey) -> Result<Version, WhyNot> {
         if let Some(known) = self.candidates.borrow().get(key) {
             return known.clone();
         }
@@ -126,42 +130,62 @@ impl World<'_> {
         found
     }
 
-    fn find(&self, key: &ObjectKey) -> Option<Version> {
+    fn find(&self, key: &ObjectKey) -> Result<Version, WhyNot> {
         let desired = self.objects.get(key).map(|object| &**object);
-        if desired.is_none() && !self.unusable.contains(key) {
-            return None;
-        }
-        let began = self.since.get(key).copied().unwrap_or(self.now());
-        let max_age = self.settings.fallback.max_backfill_age;
-        let policy = self.translator.policy(key);
-        let waits_for =
-            |plan: &Arc<PolicyPlan>| plan.unenforceable.as_ref().is_some_and(|why| why.class == Class::Referential);
-        // A missing referenced object is awaited, and everything that the policy guards stays closed until it exists.
-        if policy.is_some_and(waits_for)
-            || self.translator.backend(key).is_some_and(|plan| plan.unresolved.is_some())
-            // An extension that cannot be read may be stricter than all earlier versions.
-            || (desired.is_none() && !goes_back_unread(key))
-            || self.apart.is_some_and(|apart| apart.contains(key))
-            || desired.is_some_and(|desired| !may_stand_in(desired))
-            || max_age.is_some_and(|age| self.now().saturating_sub(began) > age)
-        {
-            return None;
-        }
         let uid = desired.map(|object| &*object.metadata.uid);
+        if (desired.is_none() && !self.unusable.contains(key)) || self.last_valid.of(key, uid).next().is_none() {
+            return Err(WhyNot::NoVersion);
+        }
+        if let Some(why) = self.keeps_all(key, desired) {
+            return Err(why);
+        }
         let context = protection::Context {
             host_is_filtered: self.host_is_filtered(key),
             guarded_rules: self.guarded_rules(key),
         };
-        let protects =
-            |last: &Object| desired.is_none_or(|desired| protection::lost(desired, &last.body, &context).is_none());
-        let admissible = |version: &&Version| {
-            may_stand_in(&version.object) && has_content(&version.object) && protects(&version.object)
-        };
-        self.last_valid.of(key, uid).filter(admissible).find_map(|version| {
+        let mut newest = None;
+        for version in self.last_valid.of(key, uid) {
             let object = hybrid(desired, &version.object);
-            let same = desired.is_some_and(|desired| desired.body == object.body);
-            (!same && self.may_be_served(&object)).then_some(Version { object, since: version.since })
-        })
+            if desired.is_some_and(|desired| desired.body == object.body) {
+                continue;
+            }
+            let lost = || protection::lost(desired?, &version.object.body, &context).map(Unfit::Protects);
+            let why = match () {
+                () if !may_stand_in(&version.object) => Some(Unfit::Annotation),
+                () if !has_content(&version.object) => Some(Unfit::Empty),
+                () => lost().or_else(|| fitness::unfit(&object, self)),
+            };
+            let Some(why) = why else { return Ok(Version { object, since: version.since }) };
+            let generation = version.object.metadata.generation;
+            newest.get_or_insert(WhyNot::Unfit { generation, why });
+        }
+        Err(newest.unwrap_or(WhyNot::SameContent))
+    }
+
+    /// Returns why no version of an object can be served instead, independent of the versions.
+    fn keeps_all(&self, key: &ObjectKey, desired: Option<&Object>) -> Option<WhyNot> {
+        let began = self.since.get(key).copied().unwrap_or(self.now());
+        let max_age = self.settings.fallback.max_backfill_age;
+        // A missing referenced object is awaited, and everything that the policy guards stays closed until it exists.
+        let awaited = self.translator.policy(key).and_then(|plan| plan.unenforceable.as_ref());
+        if let Some(why) = awaited.filter(|why| why.class == Class::Referential) {
+            return Some(WhyNot::Awaits(why.message.to_string()));
+        }
+        if let Some((_, what)) = self.translator.backend(key).and_then(|plan| plan.unresolved.as_ref()) {
+            return Some(WhyNot::Awaits(what.to_string()));
+        }
+        if desired.is_none() && !goes_back_unread(key) {
+            // An extension that cannot be read may be stricter than all earlier versions.
+            Some(WhyNot::MayBeStricter)
+        } else if self.apart.is_some_and(|apart| apart.contains(key)) {
+            Some(WhyNot::OnTrial)
+        } else if desired.is_some_and(|desired| !may_stand_in(desired)) {
+            Some(WhyNot::Annotation)
+        } else if max_age.is_some_and(|age| self.now().saturating_sub(began) > age) {
+            Some(WhyNot::TooOld)
+        } else {
+            None
+        }
     }
 
     /// Checks whether a part is new only because of policy settings, and is not new itself.
@@ -185,111 +209,6 @@ impl World<'_> {
         let over = Overlay { objects: BTreeMap::from([(key.clone(), version.object)]), ..Overlay::default() };
         let plan = self.translator.try_route(key, &over, self.objects);
         plan.is_some_and(|plan| plan.lent.iter().any(|(gateway, _, _)| gateway == self.gateway))
-    }
-
-    /// Checks whether this version may be served now, as far as is known.
-    fn may_be_served(&self, object: &Arc<Object>) -> bool {
-        match &object.body {
-            Body::HttpRoute(_) | Body::GrpcRoute(_) => {
-                let over =
-                    Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
-                let Some(plan) = self.translator.try_route(&object.key, &over, self.objects) else { return false };
-                let plan = self.together(object, &plan).unwrap_or(plan);
-                !plan.replaced.iter().any(|replaced| replaced.class == Class::Invalid)
-                    && !self.is_refused(&plan, None)
-                    && !self.uses_what_is_closed(&plan)
-            }
-            Body::HttpProxy(_) => {
-                let over =
-                    Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
-                let Some(plan) = self.translator.try_route(&object.key, &over, self.objects) else { return false };
-                // Its includes are the current ones in any case.
-                let is_supplied = |section: &str| !matches!(ObjectSection::parse(section), ObjectSection::Include(_));
-                let invalid = |replaced: &Replaced| replaced.class == Class::Invalid && is_supplied(&replaced.section);
-                let contents = self.translator.contents(self.gateway, &plan);
-                let refused = |(content, node): &(Content, Node)| is_supplied(&node.section) && self.refuses(content);
-                !plan.replaced.iter().any(invalid) && !contents.iter().any(refused) && !self.uses_what_is_closed(&plan)
-            }
-            Body::Secret(secret) => {
-                let (Some(chain), Some(key)) = (secret.data.get("tls.crt"), secret.data.get("tls.key")) else {
-                    return false;
-                };
-                // Clients refuse a certificate outside of its validity.
-                holdfast_check::certificate::check_pair(chain, key).is_ok_and(|pair| pair.validity.contains(self.now()))
-            }
-            Body::Service(_) => true,
-            Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => {
-                let plan = self.translator.try_policy(object, self.objects);
-                plan.is_some_and(|plan| self.is_enforced(&plan))
-            }
-            Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) | Body::Backend(_) => {
-                let plan = self.translator.try_backend(object, self.objects);
-                plan.is_some_and(|plan| plan.unenforceable.is_none()) && !self.makes_refused_clusters(object)
-            }
-            Body::DirectResponse(response) => response.unread.is_empty(),
-            Body::GatewayExtension(extension) => {
-                let over =
-                    Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
-                let users = self.translator.policies_reading(&object.key);
-                let users = users.iter().filter_map(|user| self.translator.try_policy_under(user, &over, self.objects));
-                extension.unread.is_empty()
-                    && !self.makes_refused_clusters(object)
-                    // Other faults of a policy are handled at the policy.
-                    && users.into_iter().all(|plan| !plan.blamed.contains_key(&object.key) && !self.requires_refused_filter(&plan))
-            }
-            Body::GatewayClass(_)
-            | Body::Gateway(_)
-            | Body::ListenerSet(_)
-            | Body::ReferenceGrant(_)
-            | Body::CertificateDelegation(_)
-            | Body::ExtensionService(_)
-            | Body::EndpointSlice(_)
-            | Body::ConfigMap(_)
-            | Body::Namespace => false,
-        }
-    }
-
-    /// Checks whether a route uses a filter or cluster that is refused because of an object without an earlier version.
-    /// An earlier version of the route with the same use is refused like the desired one.
-    fn uses_what_is_closed(&self, plan: &RoutePlan) -> bool {
-        let of_others = |key: &&ObjectKey| self.translator.route(key).is_none();
-        let owners: BTreeSet<&ObjectKey> =
-            self.quarantine.iter().map(|(_, verdict)| &verdict.node.key).filter(of_others).collect();
-        if owners.is_empty() {
-            return false;
-        }
-        let filters = self.translator.filters_of(plan);
-        let is_filter_of = |owner: &ObjectKey, content: &Content| {
-            self.refuses(content) && self.quarantine.get(content).is_some_and(|verdict| verdict.node.key == *owner)
-        };
-        let makes_refused = |owner: &ObjectKey| {
-            let clusters = self.translator.clusters_of(plan, owner);
-            filters.iter().any(|content| is_filter_of(owner, content))
-                || clusters.into_iter().any(|cluster| self.refuses(&share(cluster, owner)))
-        };
-        let settings = &self.settings.fallback;
-        let goes_back =
-            |owner: &ObjectKey| settings.isolate && settings.use_last_valid && self.candidate(owner).is_some();
-        owners.into_iter().any(|owner| makes_refused(owner) && !goes_back(owner))
-    }
-
-    /// Checks whether all settings of a policy can be enforced, as far as is known.
-    fn is_enforced(&self, plan: &PolicyPlan) -> bool {
-        plan.unenforceable.is_none()
-            && !plan.contents().any(|(_, content)| self.refuses(&content))
-            && !self.requires_refused_filter(plan)
-    }
-
-    /// Checks whether a filter that a policy requires is refused.
-    fn requires_refused_filter(&self, plan: &PolicyPlan) -> bool {
-        plan.filters().iter().any(|content| self.refuses(content))
-    }
-
-    /// Checks whether a cluster that this version of an object makes is refused.
-    fn makes_refused_clusters(&self, object: &Arc<Object>) -> bool {
-        let over = Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
-        let made = self.translator.clusters_made_under(self.gateway, &object.key, &over, self.objects);
-        made.iter().any(|(cluster, _)| self.refuses(&share(*cluster, &object.key)))
     }
 
     /// Returns the rules of a route with an attached protecting policy, by rule name.

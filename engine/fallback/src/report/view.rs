@@ -88,6 +88,9 @@ pub struct BrokenObject {
     pub gateways: BTreeSet<Arc<str>>,
     /// The start of the fault.
     pub since: Moment,
+    /// The reason why its last valid version is not served, or not as a whole, if last valid versions are in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_backfilled: Option<Arc<str>>,
 }
 
 /// An object with its last valid version served.
@@ -125,6 +128,9 @@ pub struct ReplacedObject {
     pub section: Arc<str>,
     /// The status code of the response.
     pub response: u16,
+    /// Whether translation closed the part, and no step of a plan.
+    #[serde(skip)]
+    pub without_step: bool,
 }
 
 /// The type of the part of an object that is replaced or left out.
@@ -141,6 +147,8 @@ pub enum Scope {
     Listener,
     /// A hostname of a route.
     Hostname,
+    /// The attachment of a route to one of its parents.
+    ParentRef,
     /// The hosts of a listener of a Gateway.
     VirtualHost,
     /// All requests of a listener of a Gateway, or of its port.
@@ -159,6 +167,7 @@ impl Scope {
             Scope::Host => "host",
             Scope::Listener => "listener",
             Scope::Hostname => "hostname",
+            Scope::ParentRef => "parentRef",
             Scope::VirtualHost => "virtualHost",
             Scope::RouteConfiguration => "routeConfiguration",
             Scope::Object => "object",
@@ -181,6 +190,9 @@ pub struct ExcludedObject {
     /// The path of the part in the object, such as `listeners[web]`; empty for the whole object.
     #[serde(default)]
     pub section: Arc<str>,
+    /// Whether translation closed the part, and no step of a plan.
+    #[serde(skip)]
+    pub without_step: bool,
 }
 
 /// The state of a Gateway.
@@ -215,6 +227,9 @@ pub struct GatewayState {
     /// report to the next.
     #[serde(skip)]
     pub unrecovered: BTreeSet<Identity>,
+    /// Whether a part of the Gateway, or of its routes, is closed without a step of the plan.
+    #[serde(skip)]
+    pub closes: bool,
     /// The time since which the oldest served last valid version is known to be good.
     #[serde(skip)]
     pub oldest: Option<Moment>,
@@ -298,12 +313,22 @@ impl FallbackReport {
         self
     }
 
+    /// Returns the entries that steps of plans replace.
+    pub fn replaced_by_steps(&self) -> impl Iterator<Item = &ReplacedObject> {
+        self.replaced_objects.iter().filter(|entry| !entry.without_step)
+    }
+
+    /// Returns the entries that steps of plans leave out.
+    pub fn excluded_by_steps(&self) -> impl Iterator<Item = &ExcludedObject> {
+        self.excluded_objects.iter().filter(|entry| !entry.without_step)
+    }
+
     /// Returns the objects that are at fault or in a step, and those that were and are still closed at some listener.
     pub fn concerned(&self) -> BTreeSet<&Identity> {
         let broken = self.broken_objects.iter().map(|entry| &entry.object);
         let backfilled = self.backfilled_objects.iter().map(|entry| &entry.object);
-        let replaced = self.replaced_objects.iter().map(|entry| &entry.object);
-        let excluded = self.excluded_objects.iter().map(|entry| &entry.object);
+        let replaced = self.replaced_by_steps().map(|entry| &entry.object);
+        let excluded = self.excluded_by_steps().map(|entry| &entry.object);
         let waiting = self.gateways.iter().flat_map(|gateway| &gateway.unrecovered);
         broken.chain(backfilled).chain(replaced).chain(excluded).chain(waiting).collect()
     }

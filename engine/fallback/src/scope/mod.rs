@@ -36,6 +36,7 @@ use crate::evidence::records::ScopeRecords;
 use crate::members::Members;
 use crate::plan::derive::{Derived, derive};
 use crate::plan::fairness::Fairness;
+use crate::plan::reasons::reasons;
 use crate::plan::untried::AcknowledgedRoutes;
 use crate::plan::world::World;
 use crate::replication::following::Shared;
@@ -267,6 +268,7 @@ impl FallbackScope {
         };
         let mut derived = derive(&world, inputs.graph);
         checker::enforce(&mut derived, &world);
+        derived.not_backfilled = reasons(&derived, &world);
         derived
     }
 }

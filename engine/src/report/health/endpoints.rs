@@ -72,6 +72,7 @@ pub(super) fn services_without_endpoints(engine: &Engine, found: &mut Vec<Object
             used: true,
             is_served: false,
             cause: None,
+            not_backfilled: None,
         });
     }
 }

@@ -127,7 +127,7 @@ fn routes_below(engine: &Engine, unserved: &Unserved) -> Vec<Effect> {
 
 /// Returns the roots of HTTPProxies by their hosts in lower case; the empty name has the roots with the fallback
 /// certificate for clients without SNI.
-fn roots(engine: &Engine) -> Roots {
+pub(in crate::report) fn roots(engine: &Engine) -> Roots {
     let mut roots = Roots::new();
     for object in engine.objects().iter() {
         let Body::HttpProxy(proxy) = &object.body else { continue };
@@ -142,7 +142,7 @@ fn roots(engine: &Engine) -> Roots {
 }
 
 /// See [`Engine::roots`].
-type Roots = BTreeMap<String, BTreeSet<ObjectKey>>;
+pub(in crate::report) type Roots = BTreeMap<String, BTreeSet<ObjectKey>>;
 
 /// Returns the effect of a listener that is not served. The port of a plain listener may be served for other listeners:
 /// requests to a closed host get 404 there, and another host may answer those to a host without a place.
@@ -195,7 +195,11 @@ fn earlier(known: &BackfilledObject, expires: Option<Moment>) -> Gets {
 
 /// Returns the objects that define a listener, each with its section. A TLS host of HTTPProxies is defined in its
 /// roots.
-fn writers(gateway: &ObjectKey, listener: &ListenerPlan, roots: &Roots) -> Vec<(ObjectKey, Arc<str>)> {
+pub(in crate::report) fn writers(
+    gateway: &ObjectKey,
+    listener: &ListenerPlan,
+    roots: &Roots,
+) -> Vec<(ObjectKey, Arc<str>)> {
     let host = listener.hostname.as_deref().unwrap_or_default().to_ascii_lowercase();
     match roots.get(&host).filter(|_| listener.proxies && listener.https) {
         Some(roots) => roots.iter().map(|root| (root.clone(), section::HOST.into())).collect(),

@@ -399,6 +399,7 @@ fn the_page_has_the_fields_that_it_is_meant_to_have() {
         causing_objects: report.replaced_objects[0].causing_objects.clone(),
         scope: holdfast_fallback::view::Scope::Listener,
         section: "listeners[web]".into(),
+        without_step: false,
     };
     report.excluded_objects.push(excluded);
     assert_eq!(shape(&serde_json::to_value(&report).unwrap()), shape(&example));

@@ -45,6 +45,7 @@ pub fn found(object: Identity, field: &str, class: Class, reason: &str, message:
         used: true,
         is_served: false,
         cause: None,
+        not_backfilled: None,
     }
 }
 

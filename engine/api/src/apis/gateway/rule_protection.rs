@@ -6,11 +6,12 @@ use gateway_api::httproutes::{
     HttpRouteRulesFiltersResponseHeaderModifier as ResponseHeaders, HttpRouteRulesFiltersType as Type,
     HttpRouteRulesFiltersUrlRewrite as Rewrite,
 };
+use holdfast_check::header;
 
 use super::grpc_route::GrpcRule;
 use super::http_route::HttpRule;
 use super::references::BackendRef;
-use crate::apis::protection::{Declare, HOST, Names, Rule, Sheet, Way, names};
+use crate::apis::protection::{self, Declare, HOST, Names, Rule, Sheet, Way};
 
 const MATCHES: &str = "selects the requests; if requests move between rules, the audit compares these rules";
 const BACKENDS: &str = "where requests go; each is checked against today's Services, Backends and grants";
@@ -87,6 +88,11 @@ impl Together {
         }
         all
     }
+}
+
+/// Returns the names of headers that a filter can change. Translation drops every other name, so it protects nothing.
+fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> Names {
+    protection::names(names.into_iter().filter(|name| header::modifiable_name(name).is_ok()))
 }
 
 fn filters_of(filters: &[Filter], sheet: &mut Sheet) {

@@ -2,7 +2,7 @@
 
 use super::headers::{Header, HeaderFilter, HeaderModifiers, Transform, Transformation};
 use super::traffic_policy::{GlobalRateLimit, LocalRateLimit, RateLimit, TrafficSpec};
-use crate::apis::protection::{Declare, HOST, Names, Sheet, Way, names};
+use crate::apis::protection::{Declare, HOST, Names, Sheet, Way, is_possible, names};
 
 impl Declare for TrafficSpec {
     fn declare(&self, sheet: &mut Sheet) {
@@ -114,7 +114,9 @@ pub(super) fn changed(filter: Option<&HeaderFilter>) -> (Names, Names) {
         name.clone().or_else(of_secret).unwrap_or_default().to_ascii_lowercase()
     };
     let removed = names(remove.iter().flatten().map(|name| &**name));
-    (removed, set.iter().flatten().map(name).collect())
+    // Without a name, every entry of the Secret may be a header.
+    let set = set.iter().flatten().map(name).filter(|name| name.is_empty() || is_possible(name));
+    (removed, set.collect())
 }
 
 impl Declare for Transformation {

@@ -135,7 +135,7 @@ impl Against {
     pub(super) fn is_served(&self, replacement: &ReplacementView) -> bool {
         let backfilled = self.fallback.backfilled_objects.iter().any(|it| it.object.key() == replacement.object);
         let same = |section: &str| *section == *replacement.section;
-        let mut replaced = self.fallback.replaced_objects.iter();
+        let mut replaced = self.fallback.replaced_by_steps();
         !backfilled || replaced.any(|it| it.object.key() == replacement.object && same(&it.section))
     }
 }

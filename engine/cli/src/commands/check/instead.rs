@@ -38,12 +38,12 @@ pub(super) fn write(against: &Against, text: &mut Lines) {
             "{key}: {section}backfilled with generation {generation}{desired}, good since {since}{because}"
         ));
     }
-    for replaced in &report.replaced_objects {
+    for replaced in report.replaced_by_steps() {
         let section = if replaced.section.is_empty() { "all of it" } else { &*replaced.section };
         let because = because(&replaced.object, &replaced.causing_objects);
         text.add(format_args!("{}: {section} replaced, answers {}{because}", replaced.object.key(), replaced.response));
     }
-    for excluded in &report.excluded_objects {
+    for excluded in report.excluded_by_steps() {
         let because = because(&excluded.object, &excluded.causing_objects);
         text.add(format_args!("{}: {}excluded{because}", excluded.object.key(), part(&excluded.section)));
     }

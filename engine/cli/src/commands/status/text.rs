@@ -140,6 +140,15 @@ impl Page<'_> {
             format!("{of}{}", gets(served))
         };
         lines("instead", own.iter().map(|served| described(served)).collect(), text)?;
+        let earlier: BTreeSet<String> = finding
+            .objects
+            .iter()
+            .filter_map(|subject| {
+                let of = if several { format!("{}: ", name(&subject.object)) } else { String::new() };
+                Some(format!("{of}{}", plain(subject.not_backfilled.as_deref()?)))
+            })
+            .collect();
+        lines("earlier", earlier.into_iter().collect(), text)?;
         let affected = |served: &&ServedInstead| format!("{}: {}", name(&served.object), gets(served));
         let others = others.iter().map(affected);
         lines("affects", others.chain(finding.affected.iter().map(name)).collect(), text)?;

@@ -8,7 +8,7 @@ use holdfast_api::apis::Body;
 use holdfast_api::apis::contour::http_proxy::HttpProxy;
 use serde_json::{Value, json};
 
-use super::is_kept;
+use super::lost;
 use crate::scope::event::Event;
 
 fn proxy(routes: &Value) -> Arc<HttpProxy> {
@@ -21,6 +21,10 @@ fn proxy(routes: &Value) -> Arc<HttpProxy> {
     let Some(Event::Applied(object, _)) = crate::testing::event(document) else { panic!("{routes} is no proxy") };
     let Body::HttpProxy(proxy) = object.body else { panic!("{routes} is no proxy") };
     proxy
+}
+
+fn is_kept(desired: &HttpProxy, last: &HttpProxy, host_is_filtered: bool) -> bool {
+    lost(desired, last, host_is_filtered).is_none()
 }
 
 fn kept(desired: &HttpProxy, last: &HttpProxy) -> bool {

@@ -31,7 +31,8 @@ stringData: {.htpasswd: \"alice:{SHA}d95o2uzYI7q7tY7bHI4U1xBug7s=\"}
 fn a_gateway_that_a_policy_closes_for_want_of_a_secret() {
     let mut driver = EventScene::new(last_valid());
     let why = "spec.basicAuth.secretRef: Secret infra/users does not exist";
-    let because = format!("because of gateway.kgateway.dev/TrafficPolicy:infra/guard: {why}");
+    let because =
+        format!("because of gateway.kgateway.dev/TrafficPolicy:infra/guard: {why}; no last valid version exists");
     let lines = driver.apply(&policy("infra", "Gateway", "public", "basicAuth: {secretRef: {name: users}}", 1));
     check(
         &lines,

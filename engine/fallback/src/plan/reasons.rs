@@ -1,0 +1,60 @@
+//! The reasons why broken objects are not served in their last valid versions, for reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_api::section::ObjectSection;
+use holdfast_graph::{Node, ObjectKey, World as _};
+
+use super::derive::Derived;
+use super::why_not::{Unfit, WhyNot};
+use super::world::World;
+
+/// Returns the reason of each broken object that is not served in its last valid version, or not as a whole. Without last
+/// valid versions in use, no reason is needed.
+pub(crate) fn reasons(derived: &Derived, world: &World<'_>) -> BTreeMap<ObjectKey, Arc<str>> {
+    let gates = &world.settings.fallback;
+    if !gates.isolate || !gates.use_last_valid || world.held.is_some() || !world.on_trial.is_empty() {
+        return BTreeMap::new();
+    }
+    let unusable = world.translator.unusable_backends_of(world.gateway).map(|(key, _)| key);
+    let broken = derived.broken.keys().chain(derived.objections.iter().map(|objection| &objection.node));
+    let keys: BTreeSet<&ObjectKey> = broken.map(|node| &node.key).chain(unusable).collect();
+    let reason = |key: &ObjectKey| Some((key.clone(), reason(key, derived, world)?.to_string().into()));
+    keys.into_iter().filter_map(reason).collect()
+}
+
+fn reason(key: &ObjectKey, derived: &Derived, world: &World<'_>) -> Option<WhyNot> {
+    let unfit = |why: Unfit| {
+        let uid = world.objects.get(key).map(|object| &*object.metadata.uid);
+        let generation = world.last_valid.of(key, uid).next()?.object.metadata.generation;
+        Some(WhyNot::Unfit { generation, why })
+    };
+    if let Some(objection) = derived.objections.iter().find(|objection| objection.node.key == *key) {
+        return unfit(Unfit::Fault(objection.why.to_string()));
+    }
+    if derived.served.contains_key(key) {
+        return None;
+    }
+    let Err(why) = world.choice(key) else { return unfit(part(key, derived, world)) };
+    Some(why)
+}
+
+/// Returns the part of an object that has a version to serve and is not served in it.
+fn part(key: &ObjectKey, derived: &Derived, world: &World<'_>) -> Unfit {
+    let own: Vec<&Node> = derived.broken.keys().filter(|node| node.key == *key).collect();
+    let is_hostname = |node: &&Node| matches!(ObjectSection::parse(&node.section), ObjectSection::Hostname(_));
+    let decision = derived.plan.decisions.get(&Node::whole(key.clone()));
+    let closing = decision.filter(|decision| decision.step.is_closed()).into_iter().flat_map(|closed| &closed.causes);
+    if let Some(other) = closing.into_iter().find(|cause| *cause != key) {
+        Unfit::Closed(other.clone())
+    } else if own.iter().any(|node| !world.comes_from_versions(node)) {
+        Unfit::Part("the host with its filters, and the includes,")
+    } else if own.iter().any(is_hostname) {
+        Unfit::Fault("it has no hostname that can be served".to_owned())
+    } else if world.translator.policy(key).is_some() {
+        Unfit::Fault("only settings that protect nothing are left out, and all others are current".to_owned())
+    } else {
+        Unfit::Fault("the objects that depend on it cannot be served with it".to_owned())
+    }
+}

@@ -1,0 +1,125 @@
+//! Closed parts that no step of a plan covers: units that translation closes because of a missing reference, listeners
+//! that are not served, and routes below them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_api::section::HOST;
+use holdfast_fallback::served_state::speaking;
+use holdfast_fallback::view::{ExcludedObject, ReplacedObject, Scope};
+use holdfast_graph::{Node, ObjectKey};
+use holdfast_translate::claims::{ListenerId, Parent};
+use holdfast_translate::listener::ListenerState;
+
+use super::FallbackSurvey;
+use crate::report::ReplacementView;
+use crate::report::health::listeners;
+
+/// A closed part, with its cause.
+struct Closed {
+    gateway: Arc<str>,
+    node: Node,
+    scope: Scope,
+    cause: ObjectKey,
+    response: Option<u16>,
+}
+
+/// Adds the closed parts of all Gateways to a survey.
+pub(super) fn add(survey: &mut FallbackSurvey<'_>) {
+    for replacement in survey.engine.replacements() {
+        let closed = of_replacement(replacement);
+        note(survey, closed);
+    }
+    for closed in listeners_and_routes(survey) {
+        note(survey, closed);
+    }
+}
+
+fn of_replacement(view: ReplacementView) -> Closed {
+    let ReplacementView { gateway, object, section, scope, response, policy, .. } = view;
+    let cause = policy.unwrap_or_else(|| object.clone());
+    let scope = match scope {
+        "virtualHost" => Scope::VirtualHost,
+        "routeConfiguration" => Scope::RouteConfiguration,
+        _ => super::scope(&section),
+    };
+    Closed { gateway: gateway.into(), node: Node::section(object, section.as_str()), scope, cause, response }
+}
+
+/// Returns the listeners that some Envoys are not served, and the routes at such listeners only.
+fn listeners_and_routes(survey: &FallbackSurvey<'_>) -> Vec<Closed> {
+    let engine = survey.engine;
+    let roots = listeners::roots(engine);
+    let mut unserved: BTreeSet<ListenerId> = BTreeSet::new();
+    let mut closed = Vec::new();
+    for (key, plan) in engine.translator.plans() {
+        let scopes = speaking(engine.scopes.of(&plan.name));
+        let served: Vec<_> = scopes.filter_map(|scope| engine.translator.served_gateway(&scope.id.fleet)).collect();
+        for listener in &plan.listeners {
+            let is_served = |served: &&holdfast_translate::gateway::GatewayPlan| {
+                let mut all = served.listeners.iter().filter(|one| one.name == listener.name);
+                all.any(|one| one.state == ListenerState::Serving)
+            };
+            let is_served = match served.is_empty() {
+                true => listener.state == ListenerState::Serving,
+                false => served.iter().all(is_served),
+            };
+            if is_served {
+                continue;
+            }
+            unserved.insert(ListenerId { gateway: key.clone(), name: listener.name.clone() });
+            for (writer, section) in listeners::writers(key, listener, &roots) {
+                let (node, scope) = match *section == *HOST {
+                    true => (Node::section(writer, section), Scope::Host),
+                    false => (listener.unit(key), Scope::Listener),
+                };
+                let (gateway, cause) = (plan.name.clone(), node.key.clone());
+                closed.push(Closed { gateway, node, scope, cause, response: None });
+            }
+        }
+    }
+    for (key, plan) in engine.translator.routes() {
+        let is_unserved = |parent: &&Parent| {
+            let mut all = parent.attachments.iter().peekable();
+            all.peek().is_some() && all.all(|attachment| unserved.contains(&attachment.listener))
+        };
+        let is_lost = plan.parents.iter().all(|parent| is_unserved(&parent));
+        for parent in plan.parents.iter().filter(is_unserved) {
+            let (section, scope) = match is_lost {
+                true => (String::new(), Scope::Object),
+                false => (holdfast_api::fault::at("parentRefs", parent.index), Scope::ParentRef),
+            };
+            let node = Node::section(key.clone(), section.as_str());
+            let cause = parent.set.as_ref().unwrap_or(&parent.gateway).clone();
+            let gateway = parent.gateway.namespaced_name().into();
+            closed.push(Closed { gateway, node, scope, cause, response: None });
+        }
+    }
+    closed
+}
+
+/// Adds a closed part, unless a step of the plan reports it. A Gateway that is held is reported as such.
+fn note(survey: &mut FallbackSurvey<'_>, closed: Closed) {
+    let Closed { gateway, node, scope, cause, response } = closed;
+    let Some(state) = survey.gateways.iter_mut().find(|state| state.name == gateway) else { return };
+    let steps = &state.deviations.steps;
+    if state.deviations.held || steps.contains_key(&node) || steps.contains_key(&Node::whole(node.key.clone())) {
+        return;
+    }
+    state.closes = true;
+    let object = survey.identity(&node.key, None);
+    let causing_objects = BTreeSet::from([cause.to_string()]);
+    let Node { key, section } = node;
+    match response {
+        Some(response) => {
+            let at = (key, section.clone(), response);
+            let fresh = ReplacedObject { object, causing_objects, scope, section, response, without_step: true };
+            survey.replaced.entry(at).or_insert(fresh);
+        }
+        None => {
+            let at = Node::section(key, section.clone());
+            let fresh = ExcludedObject { object, causing_objects, scope, section, without_step: true };
+            survey.excluded.entry(at).or_insert(fresh);
+        }
+    }
+}
