@@ -147,6 +147,24 @@ pub struct Effect {
     pub version: Option<i64>,
 }
 
+impl Effect {
+    /// Returns the effect of a part that is left out, where neither Gateway nor requests are known.
+    pub fn left_out(object: &Identity, section: &str) -> Self {
+        Self {
+            object: object.clone(),
+            gateway: "".into(),
+            section: section.into(),
+            gets: Gets::Nothing,
+            hosts: BTreeSet::new(),
+            paths: BTreeSet::new(),
+            causes: BTreeSet::new(),
+            causing_section: "".into(),
+            message: String::new(),
+            version: None,
+        }
+    }
+}
+
 /// An Envoy that refuses what other Envoys of its build accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusing {

@@ -13,7 +13,7 @@ use holdfast_graph::ObjectKey;
 use super::facts::{Effect, Facts, ObjectProblem, Outside};
 use super::inputs::inputs;
 use super::view::{
-    DetectedBy, Gets, Health, HealthFinding, InputProblem, ManifestPosition, ObjectAtFault, ServedInstead, Severity,
+    DetectedBy, Health, HealthFinding, InputProblem, ManifestPosition, ObjectAtFault, ServedInstead, Severity,
 };
 use super::{causes, gateways, next};
 
@@ -101,18 +101,7 @@ impl ProblemWithEffects {
         let ObjectProblem { object, field, is_served, .. } = &self.found;
         let section = section::of_field(field);
         if self.effects.is_empty() && *is_served && !section.is_empty() && self.severity() == Severity::Outage {
-            self.effects.push(Effect {
-                object: object.clone(),
-                gateway: "".into(),
-                section: section.into(),
-                gets: Gets::Nothing,
-                hosts: BTreeSet::new(),
-                paths: BTreeSet::new(),
-                causes: BTreeSet::new(),
-                causing_section: "".into(),
-                message: String::new(),
-                version: None,
-            });
+            self.effects.push(Effect::left_out(object, section));
         }
     }
 }

@@ -16,6 +16,13 @@ pub struct EarliestDates {
     pub notice: i64,
 }
 
+impl EarliestDates {
+    /// Returns the earlier dates of both.
+    pub fn earlier(self, other: Self) -> Self {
+        Self { expiry: self.expiry.min(other.expiry), notice: self.notice.min(other.notice) }
+    }
+}
+
 /// Returns the earliest dates of the certificates that Envoys have, by Gateway (`namespace/name`) and namespace. For a
 /// certificate in its last valid version, these are the dates of that version.
 pub fn earliest_dates(engine: &Engine) -> BTreeMap<(Arc<str>, Arc<str>), EarliestDates> {
@@ -25,10 +32,9 @@ pub fn earliest_dates(engine: &Engine) -> BTreeMap<(Arc<str>, Arc<str>), Earlies
         let served = scopes.filter_map(|scope| engine.translator.served_gateway(&scope.id.fleet));
         let listeners = served.flat_map(|plan| plan.all());
         for (secret, dates) in listeners.flat_map(|listener| &listener.certificate_dates) {
-            let (expiry, notice) = (dates.validity.not_after, dates.validity.notice());
+            let dates = EarliestDates { expiry: dates.validity.not_after, notice: dates.validity.notice() };
             let at = (plan.name.clone(), secret.namespace.clone());
-            let earliest = all.entry(at).or_insert(EarliestDates { expiry, notice });
-            *earliest = EarliestDates { expiry: earliest.expiry.min(expiry), notice: earliest.notice.min(notice) };
+            all.entry(at).and_modify(|earliest| *earliest = earliest.earlier(dates)).or_insert(dates);
         }
     }
     all

@@ -247,18 +247,7 @@ impl Engine {
             if known.contains(&key) || !self.is_unreadable(&key) || !SERVED.contains(&&*key.kind) {
                 continue;
             }
-            effects.push(Effect {
-                object: excluded.object.clone(),
-                gateway: "".into(),
-                section: "".into(),
-                gets: Gets::Nothing,
-                hosts: BTreeSet::new(),
-                paths: BTreeSet::new(),
-                causes: BTreeSet::new(),
-                causing_section: "".into(),
-                message: String::new(),
-                version: None,
-            });
+            effects.push(Effect::left_out(&excluded.object, ""));
         }
     }
 

@@ -41,8 +41,8 @@ impl CertificateMetrics {
     pub fn served(&self, dates: &BTreeMap<(Arc<str>, Arc<str>), EarliestDates>, namespaces: &NamespaceMetrics) {
         let mut earliest: BTreeMap<(Arc<str>, Arc<str>), EarliestDates> = BTreeMap::new();
         for ((gateway, namespace), dates) in dates {
-            let all = earliest.entry((gateway.clone(), namespaces.label(namespace))).or_insert(*dates);
-            *all = EarliestDates { expiry: all.expiry.min(dates.expiry), notice: all.notice.min(dates.notice) };
+            let at = (gateway.clone(), namespaces.label(namespace));
+            earliest.entry(at).and_modify(|all| *all = all.earlier(*dates)).or_insert(*dates);
         }
         self.expiry.reset();
         self.notice.reset();

@@ -52,11 +52,8 @@ impl<'a> Notes<'a> {
     fn dates(&mut self, field: &str, secret: &ObjectKey, dates: CertificateDates) {
         let Some(fault) = dates.fault else { return };
         let found = self.found(field, fault.reason(), Class::Invalid, at_secret(secret, fault));
-        let is_warning = !fault.is_outside();
-        let warning =
-            || Finding::warning(self.key, found.field.clone(), found.kind, found.reason, found.message.clone());
-        let found = if is_warning { warning() } else { found }.caused_by(Some(secret.clone()));
-        self.additional.push(found);
+        let found = if fault.is_outside() { found } else { found.into_warning() };
+        self.additional.push(found.caused_by(Some(secret.clone())));
     }
 
     fn report(&mut self, field: &str, reason: &'static str, class: Class, message: impl Into<String>) {

@@ -73,8 +73,12 @@ impl Finding {
         reason: &'static str,
         message: impl Into<String>,
     ) -> Self {
-        let found = Self::error(object, field, kind, reason, message);
-        Self { level: Level::Warning, class: Class::Ignored, ..found }
+        Self::error(object, field, kind, reason, message).into_warning()
+    }
+
+    /// Returns the finding as a warning, which does not make the HTTPProxy invalid.
+    pub(crate) fn into_warning(self) -> Self {
+        Self { level: Level::Warning, class: Class::Ignored, ..self }
     }
 
     /// Returns the finding with another class.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use holdfast_check::certificate::DateFault;
 use holdfast_check::time::Moment;
 use holdfast_engine::health::view::{
     DetectedBy, Gets, InputProblem, Inputs, ManifestPosition, ObjectAtFault, ServedInstead, SourceView,
@@ -236,7 +237,7 @@ fn gateways(health: &Health, text: &mut String) -> std::fmt::Result {
 
 /// Returns whether the time is the cause, and not a mistake in the object.
 fn is_about_dates(finding: &HealthFinding) -> bool {
-    ["CertificateExpired", "CertificateNotYetValid", "CertificateExpiring"].contains(&finding.reason.as_str())
+    DateFault::REASONS.contains(&finding.reason.as_str())
 }
 
 /// How the finding was detected, or what sort of mistake it is.
