@@ -228,8 +228,7 @@ fn regex(pattern: &str) -> Result<(), String> {
     match verdict {
         Ok(program) => {
             let _ = check_substitution(pattern, program.captures);
-            let within =
-                |program_size| Regexes::of_object(Limits::default()).check_within(pattern, Limits { program_size });
+            let within = |program_size| Regexes::of_object(Limits { program_size }).check(pattern);
             holds(within(program.size).is_ok(), "a limit that it has", 0)?;
             holds(program.size == 0 || within(program.size - 1).is_err(), "a limit below", 0)
         }

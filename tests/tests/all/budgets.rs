@@ -100,8 +100,7 @@ fn origins_and_conditions_of_a_traffic_policy() {
     let regexes = Regexes::of_object(Limits::default());
     assert!((0..ORIGINS).all(|number| regexes.check(&costly(number)).is_ok()));
     let small = Limits { program_size: 100 };
-    let beyond_budget =
-        |number: &usize| regexes.check_within(&of_condition(*number), small) == Err(RegexFault::Together);
+    let beyond_budget = |number: &usize| regexes.check_utf8(&of_condition(*number), small) == Err(RegexFault::Together);
     let first = (0..3 * CONDITIONS).find(beyond_budget).unwrap() / 3;
     let engine = testing::engine(&format!("{SHOP}{}", spent_policy("")), Settings::standalone());
     let field = |number: usize| format!("TrafficPolicy spec.rbac.policy.matchExpressions[{number}]");

@@ -112,5 +112,5 @@ pub(super) const REGEXES: [(&str, usize); 3] = [("capture", 2), ("captureN", 2),
 /// Functions with a result that may be true or false.
 pub(super) const CONDITIONS: [&str; 6] = ["bool", "contains", "dyn", "endsWith", "matches", "startsWith"];
 
-/// Maximum program size of a regex, as Envoy sets it for CEL.
+/// Maximum program size of a regex, as Envoy sets it for CEL; no setting of Envoy changes it.
 pub(super) const REGEX_PROGRAM_MAX: u32 = 100;

@@ -6,8 +6,8 @@
 //! would never be true (unknown attributes, conditions that are text or a number). No condition is evaluated. The
 //! results were compared with Envoy 1.40.
 //!
-//! One check is left to Envoy: the exact program size of a regex. Envoy compiles regexes in CEL for UTF-8 and those in
-//! routes for bytes, and programs for UTF-8 are larger.
+//! Envoy compiles a regex that is a constant with the configuration: for UTF-8, not for bytes as in routes, and with a
+//! smaller limit. It compiles any other regex for each request.
 //!
 //! <https://github.com/google/cel-spec/blob/master/doc/langdef.md>
 //! <https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/advanced/attributes>

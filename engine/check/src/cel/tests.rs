@@ -242,9 +242,31 @@ fn conditions_that_never_hold_are_reported() {
         let message = wrong(text);
         assert!(message.contains(expected), "{text}: {message}");
     }
-    // The program of such a regex is larger in Envoy than here (UTF-8), so the check is left to Envoy.
-    assert_eq!(wrong("request.path.matches('.{20}')"), "");
-    assert_eq!(wrong(r"request.path.matches('\\x{100}')"), "");
+}
+
+/// Regexes of CEL are UTF-8, and smaller than those of routes.
+#[test]
+fn regexes_are_checked_as_utf8() {
+    let rows = [
+        (
+            r"matches(request.path, '/\\pN')",
+            "column 23: the regex is too large: its compiled program has 238 instructions; at most 100",
+        ),
+        (r"request.path.matches('\\x{110000}')", "invalid escape sequence"),
+        ("request.path.matches('(?:a|b{100}){100}')", "invalid repetition size: \"{100}\""),
+        ("request.path.matches('.{20}')", "164 instructions"),
+        ("request.path.matches('[é-ž]{50}')", "at most 100"),
+        ("request.path.matches('[é')", "missing ]: \"[é\""),
+    ];
+    for (text, expected) in rows {
+        let message = wrong(text);
+        assert!(message.contains(expected), "{text}: {message}");
+    }
+    for text in
+        [r"request.path.matches('\\x{100}')", r"request.path.matches('\\p{Greek}+')", "request.path.matches('é.*')"]
+    {
+        assert_eq!(wrong(text), "");
+    }
 }
 
 #[test]

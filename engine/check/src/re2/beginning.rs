@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::encoding::Encoding;
 use super::memo::{self, Memo};
 use super::prefix::{Mark, Marks};
 use super::tree::{RegexNode, Unary};
@@ -41,12 +42,12 @@ enum PieceKind {
 /// Computes [`Regexes::beginning`](super::Regexes::beginning), and returns the number of steps.
 pub(super) fn counted(pattern: &str, limits: Limits) -> (Option<Beginning>, usize) {
     static BEGINNINGS: Memo<Option<Beginning>> = Memo::new();
-    BEGINNINGS.get(pattern, limits, || computed(pattern, limits))
+    BEGINNINGS.get(pattern, limits, Encoding::Latin1, || computed(pattern, limits))
 }
 
 fn computed(pattern: &str, limits: Limits) -> (Option<Beginning>, usize) {
     let mut meter = Meter::new(STEPS_MAX);
-    let latin1: String = pattern.bytes().map(char::from).collect();
+    let latin1 = Encoding::Latin1.read(pattern);
     let outline = Outline::read(pattern, &latin1, &mut meter);
     let mut spent = pattern.len() + meter.spent();
     memo::took(spent);
@@ -60,11 +61,12 @@ fn longest(outline: &Outline<'_>, limits: Limits, spent: &mut usize) -> Option<B
         count = outline.settled(count)?;
         let open = ")".repeat(outline.open(count).count());
         let pattern = format!("(?:{}{open})", outline.pattern.get(..outline.end(count))?);
-        let (taken, steps) = super::counted(&format!("{pattern}.*"), limits);
+        let (taken, steps) = super::counted(&format!("{pattern}.*"), limits, Encoding::Latin1);
         *spent += steps;
         if taken.is_ok() {
-            let latin1: String = pattern.bytes().map(char::from).collect();
-            let known = parse::parse(&latin1, &mut Meter::new(STEPS_MAX)).map_or(0, |read| least(&read.node));
+            let latin1 = Encoding::Latin1.read(&pattern);
+            let known =
+                parse::parse(&latin1, Encoding::Latin1, &mut Meter::new(STEPS_MAX)).map_or(0, |read| least(&read.node));
             return (known > 0).then_some(Beginning { pattern, min_chars: known });
         }
         if *spent > STEPS_MAX {
@@ -96,7 +98,7 @@ impl<'a> Outline<'a> {
     /// Reads the pieces of a pattern, up to the maximum length of a regex.
     fn read(pattern: &'a str, latin1: &str, meter: &mut Meter) -> Self {
         let (mut pieces, mut end) = (Vec::new(), 0);
-        let mut parser = parse::Steps::new(latin1, meter);
+        let mut parser = parse::Steps::new(latin1, Encoding::Latin1, meter);
         let mut failed_at = None;
         while end <= PATTERN_BYTES_MAX {
             let before = parser.rest();
@@ -230,7 +232,7 @@ fn least(node: &RegexNode) -> usize {
         | RegexNode::Look(_)
         | RegexNode::Unary { operator: Unary::Star | Unary::Quest, .. } => 0,
         RegexNode::Literal { .. } | RegexNode::Class(_) | RegexNode::AnyChar | RegexNode::AnyByte => 1,
-        RegexNode::String { bytes, .. } => bytes.len(),
+        RegexNode::String { runes, .. } => runes.len(),
         RegexNode::Unary { operator: Unary::Plus, sub, .. } | RegexNode::Capture(sub) => least(sub),
         RegexNode::Repeat { sub, minimum, .. } => least(sub).saturating_mul(*minimum as usize),
         RegexNode::Concat(subs) => subs.iter().map(least).fold(0, usize::saturating_add),
@@ -245,7 +247,7 @@ mod tests {
     use super::*;
 
     fn check(pattern: &str, limits: Limits) -> Result<super::super::Program, super::super::RegexFault> {
-        super::super::counted(pattern, limits).0
+        super::super::counted(pattern, limits, Encoding::Latin1).0
     }
 
     fn beginning(pattern: &str, limits: Limits) -> Option<Beginning> {

@@ -1,10 +1,13 @@
 //! Compiler from tree to program.
 
-use super::class::ByteClass;
+use super::class::{ASCII_UPPERCASE, RuneClass};
+use super::encoding::Encoding;
 use super::least;
 use super::program::{Builder, Fragment, GivenUp, Id};
 use super::simplify;
 use super::tree::{Flags, Look, RegexNode, Unary};
+use super::unicode::RuneRange;
+use super::utf8;
 use crate::meter::Meter;
 
 /// A program before it is flattened.
@@ -19,26 +22,27 @@ pub(super) struct Compiled<'m> {
 /// A regex in the form that is compiled, after the rewrites of RE2.
 pub(super) struct Rewritten {
     node: RegexNode,
+    encoding: Encoding,
     anchored: bool,
 }
 
 impl Rewritten {
-    pub(super) fn new(node: RegexNode) -> Self {
+    pub(super) fn new(node: RegexNode, encoding: Encoding) -> Self {
         let mut node = simplify::simplify(without_required_prefix(node));
         let anchored = simplify::take_start_anchor(&mut node, 0);
         simplify::take_end_anchor(&mut node, 0);
-        Self { node, anchored }
+        Self { node, encoding, anchored }
     }
 
     /// Returns the minimum number of instructions of the program.
     pub(super) fn instructions_min(&self) -> u64 {
-        least::instructions(&self.node)
+        least::instructions(&self.node, self.encoding)
     }
 }
 
 /// Compiles a regex; fails once the program has more than `limit` instructions.
 pub(super) fn compile<'m>(regex: &Rewritten, limit: usize, meter: &'m mut Meter) -> Result<Compiled<'m>, GivenUp> {
-    let mut builder = Builder::new(limit, meter);
+    let mut builder = Builder::new(limit, regex.encoding, meter);
     let all = builder.node(&regex.node)?;
     let matched = builder.matched()?;
     let mut all = builder.concat(all, matched)?;
@@ -69,10 +73,11 @@ impl Builder<'_> {
         match node {
             RegexNode::NoMatch => Ok(Fragment::default()),
             RegexNode::Empty => self.nop(),
-            RegexNode::Literal { byte, .. } => self.bytes(*byte, *byte),
-            RegexNode::String { bytes, .. } => self.sequence(bytes, |builder, byte| builder.bytes(*byte, *byte)),
+            RegexNode::Literal { rune, .. } => self.rune(*rune),
+            RegexNode::String { runes, .. } => self.sequence(runes, |builder, rune| builder.rune(*rune)),
             RegexNode::Class(class) => self.class(class),
-            RegexNode::AnyChar | RegexNode::AnyByte => self.bytes(0x00, 0xff),
+            RegexNode::AnyChar => self.ranges(&[(0, self.encoding.rune_max())]),
+            RegexNode::AnyByte => self.bytes(0x00, 0xff),
             RegexNode::Look(_) => self.condition(),
             RegexNode::Unary { operator, sub, flags } => {
                 let sub = self.node(sub)?;
@@ -113,18 +118,38 @@ impl Builder<'_> {
         all.map_or_else(|| self.nop(), Ok)
     }
 
-    fn class(&mut self, class: &ByteClass) -> Result<Fragment, GivenUp> {
+    fn rune(&mut self, rune: u32) -> Result<Fragment, GivenUp> {
+        match self.encoding {
+            Encoding::Latin1 => self.ranges(&[(rune, rune)]),
+            Encoding::Utf8 => {
+                let bytes = utf8::bytes(rune);
+                self.sequence(&bytes, |builder, byte| builder.bytes(*byte, *byte))
+            }
+        }
+    }
+
+    fn class(&mut self, class: &RuneClass) -> Result<Fragment, GivenUp> {
         // A class that contains both cases of each ASCII letter needs one instruction for a range in both cases.
         let folds = class.folds_ascii();
-        let mut all = Fragment::default();
-        for (low, high) in class.ranges() {
-            if folds && b'A' <= low && high <= b'Z' {
-                continue;
+        let is_second_case =
+            |(low, high): &RuneRange| folds && ASCII_UPPERCASE.contains(low) && ASCII_UPPERCASE.contains(high);
+        let ranges: Vec<RuneRange> = class.ranges().iter().copied().filter(|range| !is_second_case(range)).collect();
+        self.ranges(&ranges)
+    }
+
+    fn ranges(&mut self, ranges: &[RuneRange]) -> Result<Fragment, GivenUp> {
+        match self.encoding {
+            Encoding::Utf8 => utf8::fragment(self, ranges),
+            Encoding::Latin1 => {
+                let mut all = Fragment::default();
+                for (low, high) in ranges {
+                    let byte = |rune: u32| u8::try_from(rune).unwrap_or(u8::MAX);
+                    let range = self.bytes(byte(*low), byte(*high))?;
+                    all = self.alternative(all, range)?;
+                }
+                Ok(all)
             }
-            let range = self.bytes(low, high)?;
-            all = self.alternative(all, range)?;
         }
-        Ok(all)
     }
 
     fn unary(&mut self, operator: Unary, sub: Fragment, flags: Flags) -> Result<Fragment, GivenUp> {

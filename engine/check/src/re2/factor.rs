@@ -3,13 +3,14 @@
 //! There are three rounds, as in RE2: literal prefixes, then equal first pieces, then neighbours that are single
 //! characters. The rests after a common prefix are factored in the same way.
 
-use super::class::ByteClass;
+use super::class::RuneClass;
+use super::encoding::Encoding;
 use super::tree::RegexNode;
 use super::{DEPTH_MAX, RegexFault};
 use crate::meter::Meter;
 
-/// Number of bytes, compared or copied, that count as one step.
-const BYTES_PER_STEP: usize = 16;
+/// Number of characters, compared or copied, that count as one step.
+const RUNES_PER_STEP: usize = 16;
 
 /// Alternatives after factoring.
 pub(super) struct Factored {
@@ -19,14 +20,15 @@ pub(super) struct Factored {
 }
 
 /// Factors the alternatives of one alternation.
-pub(super) fn factor(subs: Vec<RegexNode>, meter: &mut Meter) -> Result<Factored, RegexFault> {
-    let mut factoring = Factoring { meter, depth: 0, deepest: 0 };
+pub(super) fn factor(subs: Vec<RegexNode>, encoding: Encoding, meter: &mut Meter) -> Result<Factored, RegexFault> {
+    let mut factoring = Factoring { encoding, meter, depth: 0, deepest: 0 };
     let subs = factoring.factor(subs)?;
     // A common prefix and its rests are a concatenation, the rests are an alternation.
     Ok(Factored { subs, levels: factoring.deepest * 2 })
 }
 
 struct Factoring<'m> {
+    encoding: Encoding,
     meter: &'m mut Meter,
     depth: usize,
     deepest: usize,
@@ -35,7 +37,7 @@ struct Factoring<'m> {
 impl Factoring<'_> {
     fn factor(&mut self, subs: Vec<RegexNode>) -> Result<Vec<RegexNode>, RegexFault> {
         let subs = self.literal_prefixes(subs)?;
-        Ok(characters(self.first_pieces(subs)?))
+        Ok(characters(self.first_pieces(subs)?, self.encoding))
     }
 
     /// Factors the rests after a common prefix.
@@ -50,13 +52,13 @@ impl Factoring<'_> {
         Ok(factored)
     }
 
-    /// Counts the nodes and bytes that move when the first pieces are removed.
+    /// Counts the nodes and characters that move when the first pieces are removed.
     fn count_moved(&mut self, run: &[RegexNode]) -> Result<(), RegexFault> {
         let moved: usize = run
             .iter()
             .map(|node| match node {
                 RegexNode::Concat(subs) => subs.len(),
-                RegexNode::String { bytes, .. } => bytes.len() / BYTES_PER_STEP,
+                RegexNode::String { runes, .. } => runes.len() / RUNES_PER_STEP,
                 _ => 0,
             })
             .sum();
@@ -67,16 +69,16 @@ impl Factoring<'_> {
     fn literal_prefixes(&mut self, subs: Vec<RegexNode>) -> Result<Vec<RegexNode>, RegexFault> {
         let mut out = Vec::with_capacity(subs.len());
         let mut run: Vec<RegexNode> = Vec::new();
-        let mut prefix: (Vec<u8>, bool) = (Vec::new(), false);
+        let mut prefix: (Vec<u32>, bool) = (Vec::new(), false);
         for sub in subs {
-            self.meter.spend(1 + leading_bytes(&sub).0.len() / BYTES_PER_STEP)?;
-            let (bytes, fold) = leading_bytes(&sub);
+            self.meter.spend(1 + leading_runes(&sub).0.len() / RUNES_PER_STEP)?;
+            let (runes, fold) = leading_runes(&sub);
             let same =
-                if fold == prefix.1 { prefix.0.iter().zip(bytes).take_while(|(a, b)| a == b).count() } else { 0 };
+                if fold == prefix.1 { prefix.0.iter().zip(runes).take_while(|(a, b)| a == b).count() } else { 0 };
             if same > 0 {
                 prefix.0.truncate(same);
             } else {
-                let next = (bytes.to_vec(), fold);
+                let next = (runes.to_vec(), fold);
                 self.flush_prefix(&mut out, &mut run, &prefix)?;
                 prefix = next;
             }
@@ -90,17 +92,17 @@ impl Factoring<'_> {
         &mut self,
         out: &mut Vec<RegexNode>,
         run: &mut Vec<RegexNode>,
-        prefix: &(Vec<u8>, bool),
+        prefix: &(Vec<u32>, bool),
     ) -> Result<(), RegexFault> {
         if run.len() < 2 {
             out.append(run);
             return Ok(());
         }
-        let (bytes, fold) = prefix;
+        let (runes, fold) = prefix;
         self.count_moved(run)?;
-        let rest = run.drain(..).map(|sub| without_leading_bytes(sub, bytes.len())).collect();
+        let rest = run.drain(..).map(|sub| without_leading_runes(sub, runes.len())).collect();
         let rest = RegexNode::alternate(self.below(rest)?);
-        out.push(RegexNode::concat(vec![RegexNode::literal(bytes, *fold), rest]));
+        out.push(RegexNode::concat(vec![RegexNode::literal(runes, *fold), rest]));
         Ok(())
     }
 
@@ -138,20 +140,20 @@ impl Factoring<'_> {
 }
 
 /// Returns the literals at the beginning of a node, and whether they ignore case.
-fn leading_bytes(node: &RegexNode) -> (&[u8], bool) {
+fn leading_runes(node: &RegexNode) -> (&[u32], bool) {
     match node {
-        RegexNode::Concat(subs) => subs.first().map_or((&[], false), leading_bytes),
-        RegexNode::Literal { byte, fold } => (std::slice::from_ref(byte), *fold),
-        RegexNode::String { bytes, fold } => (bytes, *fold),
+        RegexNode::Concat(subs) => subs.first().map_or((&[], false), leading_runes),
+        RegexNode::Literal { rune, fold } => (std::slice::from_ref(rune), *fold),
+        RegexNode::String { runes, fold } => (runes, *fold),
         _ => (&[], false),
     }
 }
 
-fn without_leading_bytes(node: RegexNode, count: usize) -> RegexNode {
+fn without_leading_runes(node: RegexNode, count: usize) -> RegexNode {
     match node {
         RegexNode::Concat(mut subs) => {
             let Some(first) = subs.first_mut() else { return RegexNode::Concat(subs) };
-            let rest = without_leading_bytes(std::mem::replace(first, RegexNode::Empty), count);
+            let rest = without_leading_runes(std::mem::replace(first, RegexNode::Empty), count);
             if matches!(rest, RegexNode::Empty) {
                 subs.remove(0);
                 RegexNode::concat(subs)
@@ -161,7 +163,7 @@ fn without_leading_bytes(node: RegexNode, count: usize) -> RegexNode {
             }
         }
         RegexNode::Literal { .. } => RegexNode::Empty,
-        RegexNode::String { bytes, fold } => RegexNode::literal(bytes.get(count..).unwrap_or_default(), fold),
+        RegexNode::String { runes, fold } => RegexNode::literal(runes.get(count..).unwrap_or_default(), fold),
         other => other,
     }
 }
@@ -194,34 +196,31 @@ fn may_be_factored(node: &RegexNode) -> bool {
 }
 
 /// Round 3: joins runs of neighbours that are single characters or classes into one class.
-fn characters(subs: Vec<RegexNode>) -> Vec<RegexNode> {
+fn characters(subs: Vec<RegexNode>, encoding: Encoding) -> Vec<RegexNode> {
     let mut out = Vec::with_capacity(subs.len());
     let mut run: Vec<RegexNode> = Vec::new();
     for sub in subs {
         if matches!(sub, RegexNode::Literal { .. } | RegexNode::Class(_)) {
             run.push(sub);
         } else {
-            flush_characters(&mut out, &mut run);
+            flush_characters(&mut out, &mut run, encoding);
             out.push(sub);
         }
     }
-    flush_characters(&mut out, &mut run);
+    flush_characters(&mut out, &mut run, encoding);
     out
 }
 
-fn flush_characters(out: &mut Vec<RegexNode>, run: &mut Vec<RegexNode>) {
+fn flush_characters(out: &mut Vec<RegexNode>, run: &mut Vec<RegexNode>, encoding: Encoding) {
     if run.len() < 2 {
         out.append(run);
         return;
     }
-    let mut all = ByteClass::default();
-    for sub in run.drain(..) {
-        all = all.union(match sub {
-            RegexNode::Literal { byte, fold: true } => ByteClass::new(&[(byte, byte)]).folded(),
-            RegexNode::Literal { byte, fold: false } => ByteClass::new(&[(byte, byte)]),
-            RegexNode::Class(class) => class,
-            _ => ByteClass::default(),
-        });
-    }
-    out.push(RegexNode::Class(all));
+    let members = run.drain(..).map(|sub| match sub {
+        RegexNode::Literal { rune, fold: true } => RuneClass::rune(rune).folded(encoding),
+        RegexNode::Literal { rune, fold: false } => RuneClass::rune(rune),
+        RegexNode::Class(class) => class,
+        _ => RuneClass::default(),
+    });
+    out.push(RegexNode::Class(RuneClass::union(members)));
 }

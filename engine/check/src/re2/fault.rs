@@ -2,6 +2,7 @@
 
 use super::super::Excerpt;
 use super::super::meter::OutOfSteps;
+use super::encoding::Encoding;
 use super::{DEPTH_MAX, OBJECT_STEPS_MAX, PATTERN_BYTES_MAX, STEPS_MAX};
 
 /// Reason why a regex cannot be used.
@@ -94,10 +95,9 @@ pub enum SyntaxProblem {
 }
 
 impl SyntaxProblem {
-    /// Returns the fault at this part of the regex, in which every character is one byte.
-    pub(super) fn at(self, part: &str) -> RegexFault {
-        let bytes: Vec<u8> = part.chars().filter_map(|character| u8::try_from(character).ok()).collect();
-        RegexFault::Syntax { problem: self, at: Excerpt::new(&String::from_utf8_lossy(&bytes)) }
+    /// Returns the fault at this part of the regex.
+    pub(super) fn at(self, part: &str, encoding: Encoding) -> RegexFault {
+        RegexFault::Syntax { problem: self, at: Excerpt::new(&encoding.written(part)) }
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::Limits;
+use super::encoding::Encoding;
 
 /// Maximum size of one cache, in bytes of patterns and results; the least recently used entries are removed first.
 pub(super) const MEMO_BYTES_MAX: usize = 16 << 20;
@@ -38,14 +39,20 @@ impl<T: Clone> Memo<T> {
     }
 
     /// Returns the result for a pattern, cached or computed, with its steps. `compute` counts the steps that it takes.
-    pub(super) fn get(&self, pattern: &str, limits: Limits, compute: impl FnOnce() -> (T, usize)) -> (T, usize) {
+    pub(super) fn get(
+        &self,
+        pattern: &str,
+        limits: Limits,
+        encoding: Encoding,
+        compute: impl FnOnce() -> (T, usize),
+    ) -> (T, usize) {
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cached) = lock().get_or_insert_default().find(pattern, limits) {
+        if let Some(cached) = lock().get_or_insert_default().find(pattern, limits, encoding) {
             return cached;
         }
         let computed = compute();
         if computed.1 >= STEPS_MIN {
-            lock().get_or_insert_default().insert(pattern, limits, computed.clone());
+            lock().get_or_insert_default().insert(pattern, limits, encoding, computed.clone());
         }
         computed
     }
@@ -53,8 +60,8 @@ impl<T: Clone> Memo<T> {
 
 /// Two generations: requested entries move to the younger one, which becomes the older one when it is full.
 struct Results<T> {
-    younger: HashMap<(Box<str>, u32), (T, usize)>,
-    older: HashMap<(Box<str>, u32), (T, usize)>,
+    younger: HashMap<(Box<str>, u32, Encoding), (T, usize)>,
+    older: HashMap<(Box<str>, u32, Encoding), (T, usize)>,
     /// Size of the younger generation, in bytes.
     bytes: usize,
 }
@@ -66,19 +73,19 @@ impl<T> Default for Results<T> {
 }
 
 impl<T: Clone> Results<T> {
-    fn find(&mut self, pattern: &str, limits: Limits) -> Option<(T, usize)> {
-        let key = (pattern.into(), limits.program_size);
+    fn find(&mut self, pattern: &str, limits: Limits, encoding: Encoding) -> Option<(T, usize)> {
+        let key = (pattern.into(), limits.program_size, encoding);
         if let Some(cached) = self.younger.get(&key) {
             return Some(cached.clone());
         }
         let cached = self.older.remove(&key)?;
-        self.insert(pattern, limits, cached.clone());
+        self.insert(pattern, limits, encoding, cached.clone());
         Some(cached)
     }
 
-    fn insert(&mut self, pattern: &str, limits: Limits, computed: (T, usize)) {
+    fn insert(&mut self, pattern: &str, limits: Limits, encoding: Encoding, computed: (T, usize)) {
         self.bytes += pattern.len() + ENTRY_BYTES;
-        self.younger.insert((pattern.into(), limits.program_size), computed);
+        self.younger.insert((pattern.into(), limits.program_size, encoding), computed);
         if self.bytes > MEMO_BYTES_MAX / 2 {
             self.older = std::mem::take(&mut self.younger);
             self.bytes = 0;
@@ -96,7 +103,7 @@ mod tests {
         let computed = |pattern: &str, steps| {
             let mut count = 0;
             for _ in 0..3 {
-                let result = memo.get(pattern, limits, || {
+                let result = memo.get(pattern, limits, Encoding::Latin1, || {
                     count += 1;
                     ("result", steps)
                 });
@@ -112,14 +119,15 @@ mod tests {
     fn results_are_bounded_and_those_in_use_stay() {
         let (mut results, limits) = (Results::default(), Limits::default());
         let computed = ("result", STEPS_MIN);
-        results.insert("often", limits, computed);
+        results.insert("often", limits, Encoding::Latin1, computed);
         for number in 0..20_000 {
-            results.insert(&format!("{number:04000}"), limits, computed);
-            assert_eq!(results.find("often", limits), Some(computed), "{number}");
-            let kept: usize = results.younger.keys().chain(results.older.keys()).map(|(text, _)| text.len()).sum();
+            results.insert(&format!("{number:04000}"), limits, Encoding::Latin1, computed);
+            assert_eq!(results.find("often", limits, Encoding::Latin1), Some(computed), "{number}");
+            let kept: usize = results.younger.keys().chain(results.older.keys()).map(|(text, ..)| text.len()).sum();
             assert!(kept <= MEMO_BYTES_MAX + 8192, "{kept}");
         }
-        assert_eq!(results.find(&format!("{:04000}", 0), limits), None);
-        assert_eq!(results.find("often", Limits { program_size: 1 }), None);
+        assert_eq!(results.find(&format!("{:04000}", 0), limits, Encoding::Latin1), None);
+        assert_eq!(results.find("often", Limits { program_size: 1 }, Encoding::Latin1), None);
+        assert_eq!(results.find("often", limits, Encoding::Utf8), None);
     }
 }

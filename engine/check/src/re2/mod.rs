@@ -6,8 +6,9 @@
 //! how many instructions its program has; it matches no text.
 //!
 //! Envoy runs RE2 with Latin-1: every byte of pattern and text is a separate character. So `.` is one byte, `é` is two
-//! characters, case is ignored for ASCII letters only, and `\x{100}` is refused. Verdicts and sizes were compared with
-//! Envoy 1.40 and with RE2 of November 2025.
+//! characters, case is ignored for ASCII letters only, and `\x{100}` is refused. Only in CEL, RE2 reads UTF-8: a
+//! character needs an instruction for each of its bytes, and `\pN` is larger than CEL allows. Verdicts and sizes were
+//! compared with Envoy 1.40 and with RE2 of November 2025.
 //!
 //! Work and memory are limited: by the length of the pattern, which is checked before anything is read; by its depth;
 //! by the size of the program, which is counted on the tree before the program is built; and by steps, for each regex
@@ -16,6 +17,7 @@
 mod beginning;
 mod class;
 mod compile;
+mod encoding;
 mod factor;
 mod fault;
 mod flatten;
@@ -30,8 +32,11 @@ mod scan;
 mod simplify;
 mod substitution;
 mod tree;
+mod unicode;
+mod utf8;
 
 pub use beginning::Beginning;
+use encoding::Encoding;
 pub use fault::{RegexFault, SubstitutionFault, SyntaxProblem};
 use memo::Memo;
 pub use memo::steps_taken;
@@ -85,24 +90,24 @@ pub struct Program {
 /// returns the number of steps, which is always equal for equal regexes, also where the verdict was cached.
 ///
 /// This is not an entry point: only [`Regexes`] charges the steps to an object.
-fn counted(pattern: &str, limits: Limits) -> (Result<Program, RegexFault>, usize) {
+fn counted(pattern: &str, limits: Limits, encoding: Encoding) -> (Result<Program, RegexFault>, usize) {
     if let Err(fault) = short(pattern) {
         return (Err(fault), 1);
     }
     static VERDICTS: Memo<Result<Program, RegexFault>> = Memo::new();
-    VERDICTS.get(pattern, limits, || {
+    VERDICTS.get(pattern, limits, encoding, || {
         let mut meter = Meter::new(STEPS_MAX);
-        let verdict = judge(pattern, limits, &mut meter);
+        let verdict = judge(pattern, limits, encoding, &mut meter);
         memo::took(meter.spent());
         (verdict, meter.spent())
     })
 }
 
-fn judge(pattern: &str, limits: Limits, meter: &mut Meter) -> Result<Program, RegexFault> {
-    let parsed = parsed(pattern, meter)?;
+fn judge(pattern: &str, limits: Limits, encoding: Encoding, meter: &mut Meter) -> Result<Program, RegexFault> {
+    let parsed = parse::parse(&encoding.read(pattern), encoding, meter)?;
     let captures = parsed.captures;
     let limit = limits.program_size;
-    let regex = compile::Rewritten::new(parsed.node);
+    let regex = compile::Rewritten::new(parsed.node, encoding);
     let least = regex.instructions_min();
     if least > u64::from(limit) {
         return Err(RegexFault::Huge { least, limit });
@@ -128,11 +133,6 @@ fn short(pattern: &str) -> Result<(), RegexFault> {
         bytes if bytes > PATTERN_BYTES_MAX => Err(RegexFault::Long { bytes }),
         _ => Ok(()),
     }
-}
-
-fn parsed(pattern: &str, meter: &mut Meter) -> Result<parse::Parsed, RegexFault> {
-    let latin1: String = pattern.bytes().map(char::from).collect();
-    parse::parse(&latin1, meter)
 }
 
 #[cfg(test)]

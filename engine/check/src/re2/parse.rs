@@ -5,10 +5,11 @@
 //!
 //! The grammar: <https://github.com/google/re2/wiki/Syntax>
 
-use super::class::ByteClass;
+use super::class::{ASCII_UPPERCASE, ClassBuilder, RuneClass};
+use super::encoding::Encoding;
 use super::factor;
 use super::fault::{RegexFault, SyntaxProblem};
-use super::scan::{self, between, take, take_byte};
+use super::scan::{self, between, take, take_rune};
 use super::tree::{Flags, Look, RegexNode, Unary};
 use super::{DEPTH_MAX, group};
 use crate::meter::Meter;
@@ -23,9 +24,9 @@ pub(super) struct Parsed {
     pub(super) captures: u32,
 }
 
-/// Parses a pattern in which every character is one byte.
-pub(super) fn parse(pattern: &str, meter: &mut Meter) -> Result<Parsed, RegexFault> {
-    let mut steps = Steps::new(pattern, meter);
+/// Parses a pattern; for Latin-1, every character of `pattern` is one byte.
+pub(super) fn parse(pattern: &str, encoding: Encoding, meter: &mut Meter) -> Result<Parsed, RegexFault> {
+    let mut steps = Steps::new(pattern, encoding, meter);
     while let Some(read) = steps.step() {
         read?;
     }
@@ -41,8 +42,8 @@ pub(super) struct Steps<'a, 'm> {
 }
 
 impl<'a, 'm> Steps<'a, 'm> {
-    pub(super) fn new(pattern: &'a str, meter: &'m mut Meter) -> Self {
-        let parser = Parser { pattern, flags: Flags::initial(), stack: Vec::new(), captures: 0, meter };
+    pub(super) fn new(pattern: &'a str, encoding: Encoding, meter: &'m mut Meter) -> Self {
+        let parser = Parser { pattern, encoding, flags: Flags::initial(), stack: Vec::new(), captures: 0, meter };
         Self { parser, rest: pattern, last_operator: None }
     }
 
@@ -84,6 +85,7 @@ struct ParsedEntry {
 
 struct Parser<'a, 'm> {
     pattern: &'a str,
+    encoding: Encoding,
     flags: Flags,
     stack: Vec<Item>,
     captures: u32,
@@ -121,12 +123,12 @@ impl<'a> Parser<'a, '_> {
                 self.push_dot();
             }
             '[' => {
-                let class = scan::bracket_class(rest, self.flags)?;
+                let class = scan::bracket_class(rest, self.set())?;
                 self.push_class(class);
             }
             '*' | '+' | '?' | '{' => return self.operator(first, rest, last),
             '\\' => self.backslash(rest)?,
-            _ => self.push_literals(take_byte(rest)),
+            _ => self.push_literals(take_rune(rest)),
         }
         Ok(None)
     }
@@ -140,7 +142,7 @@ impl<'a> Parser<'a, '_> {
         let start = *rest;
         let counts = if first == '{' {
             let Some(counts) = scan::repetition(rest) else {
-                self.push_literals(take_byte(rest));
+                self.push_literals(take_rune(rest));
                 return Ok(None);
             };
             Some(counts)
@@ -153,7 +155,7 @@ impl<'a> Parser<'a, '_> {
             take(rest);
         }
         if let Some(last) = last {
-            return Err(SyntaxProblem::RepetitionOperator.at(between(last, rest)));
+            return Err(SyntaxProblem::RepetitionOperator.at(between(last, rest), self.encoding));
         }
         let flags = if lazy { self.flags.toggled(Flags::NON_GREEDY) } else { self.flags };
         let text = between(start, rest);
@@ -181,12 +183,12 @@ impl<'a> Parser<'a, '_> {
             self.push(node, 1);
         } else if let Some(tail) = rest.strip_prefix("\\Q") {
             let (mut quoted, tail) = tail.split_once("\\E").unwrap_or((tail, ""));
-            self.push_literals(std::iter::from_fn(|| take_byte(&mut quoted)));
+            self.push_literals(std::iter::from_fn(|| take_rune(&mut quoted)));
             *rest = tail;
-        } else if let Some(class) = scan::escaped_class(rest, self.flags)? {
+        } else if let Some(class) = scan::escaped_class(rest, self.set())? {
             self.push_class(class);
         } else {
-            let literal = scan::escape(rest)?;
+            let literal = scan::escape(rest, self.encoding)?;
             self.push_literals([literal]);
         }
         Ok(())
@@ -195,7 +197,8 @@ impl<'a> Parser<'a, '_> {
     /// Parses `(?i)`, `(?i-s:`, `(?P<name>` and `(?<name>`.
     fn perl_group(&mut self, rest: &mut &'a str) -> Result<(), RegexFault> {
         let start = *rest;
-        let unknown = |rest: &str| SyntaxProblem::PerlOperator.at(between(start, rest));
+        let encoding = self.encoding;
+        let unknown = |rest: &str| SyntaxProblem::PerlOperator.at(between(start, rest), encoding);
         for look_around in ["(?=", "(?!", "(?<=", "(?<!"] {
             if let Some(tail) = start.strip_prefix(look_around)
                 && !tail.is_empty()
@@ -205,9 +208,9 @@ impl<'a> Parser<'a, '_> {
         }
         let named = start.strip_prefix("(?P<").or_else(|| start.strip_prefix("(?<")).filter(|tail| !tail.is_empty());
         if let Some(named) = named {
-            let (name, tail) = named.split_once('>').ok_or_else(|| SyntaxProblem::CaptureName.at(start))?;
-            if name.is_empty() || !name.chars().all(group::is_in_capture_name) {
-                return Err(SyntaxProblem::CaptureName.at(between(start, tail)));
+            let (name, tail) = named.split_once('>').ok_or_else(|| SyntaxProblem::CaptureName.at(start, encoding))?;
+            if name.is_empty() || !name.chars().all(|character| group::is_in_capture_name(character, encoding)) {
+                return Err(SyntaxProblem::CaptureName.at(between(start, tail), encoding));
             }
             *rest = tail;
             self.open(true);
@@ -289,7 +292,7 @@ impl<'a> Parser<'a, '_> {
         let inner = self.stack.pop();
         let group = self.stack.pop();
         let (Some(Item::Node(inner)), Some(Item::Group { captures, flags })) = (inner, group) else {
-            return Err(SyntaxProblem::UnexpectedParenthesis.at(self.pattern));
+            return Err(SyntaxProblem::UnexpectedParenthesis.at(self.pattern, self.encoding));
         };
         self.flags = flags;
         if captures {
@@ -308,7 +311,7 @@ impl<'a> Parser<'a, '_> {
             Some(Item::Node(entry)) if self.stack.is_empty() => {
                 Ok(Parsed { node: entry.node, captures: self.captures })
             }
-            _ => Err(SyntaxProblem::MissingParenthesis.at(self.pattern)),
+            _ => Err(SyntaxProblem::MissingParenthesis.at(self.pattern, self.encoding)),
         }
     }
 
@@ -333,7 +336,7 @@ impl<'a> Parser<'a, '_> {
             }
         }
         let node = if alternate {
-            let factored = factor::factor(subs, self.meter)?;
+            let factored = factor::factor(subs, self.encoding, self.meter)?;
             depth += factored.levels;
             RegexNode::alternate(factored.subs)
         } else {
@@ -357,34 +360,43 @@ impl<'a> Parser<'a, '_> {
         if self.flags.has(Flags::DOT_NEWLINE) {
             self.push(RegexNode::AnyChar, 1);
         } else {
-            self.push_class(ByteClass::new(&[(b'\n', b'\n')]).negated());
+            self.push_class(RuneClass::rune(u32::from('\n')).negated(self.encoding));
         }
     }
 
-    /// Pushes a class; a class of one byte is a literal, and so is a class of one letter in both cases.
-    fn push_class(&mut self, class: ByteClass) {
+    /// Returns an empty set with the rules for classes at this position.
+    fn set(&mut self) -> ClassBuilder<'_> {
+        ClassBuilder::new(self.flags, self.encoding, self.meter)
+    }
+
+    /// Pushes a class; a class of one character is a literal, and so is a class of one ASCII letter in both cases.
+    fn push_class(&mut self, class: RuneClass) {
         let first = class.ranges().first().map_or(0, |(low, _)| *low);
         let node = match class.len() {
-            1 => RegexNode::Literal { byte: first, fold: self.flags.has(Flags::FOLD) },
-            2 if first.is_ascii_uppercase() && class.contains(first ^ 0x20) => {
-                RegexNode::Literal { byte: first ^ 0x20, fold: true }
+            1 => RegexNode::Literal { rune: first, fold: self.flags.has(Flags::FOLD) },
+            2 if ASCII_UPPERCASE.contains(&first) && class.contains(first ^ 0x20) => {
+                RegexNode::Literal { rune: first ^ 0x20, fold: true }
             }
             _ => RegexNode::Class(class),
         };
         self.push(node, 1);
     }
 
-    fn push_literals(&mut self, bytes: impl IntoIterator<Item = u8>) {
+    /// Pushes literals; where case is ignored, a character that has other cases is the class of all its cases.
+    fn push_literals(&mut self, runes: impl IntoIterator<Item = u32>) {
         let fold = self.flags.has(Flags::FOLD);
-        for byte in bytes {
-            let byte = if fold { byte.to_ascii_lowercase() } else { byte };
-            self.push(RegexNode::Literal { byte, fold }, 1);
+        for rune in runes {
+            if fold && !self.encoding.cases(rune).is_empty() {
+                self.push_class(RuneClass::rune(rune).folded(self.encoding));
+            } else {
+                self.push(RegexNode::Literal { rune, fold }, 1);
+            }
         }
     }
 
     fn push_unary(&mut self, operator: Unary, flags: Flags, text: &str) -> Result<(), RegexFault> {
         let Some(Item::Node(entry)) = self.stack.last_mut() else {
-            return Err(SyntaxProblem::RepetitionArgument.at(text));
+            return Err(SyntaxProblem::RepetitionArgument.at(text, self.encoding));
         };
         if let RegexNode::Unary { operator: inner, flags: inner_flags, .. } = &mut entry.node
             && *inner_flags == flags
@@ -399,13 +411,14 @@ impl<'a> Parser<'a, '_> {
     }
 
     fn push_repeat(&mut self, minimum: u32, maximum: Option<u32>, flags: Flags, text: &str) -> Result<(), RegexFault> {
-        let size = || SyntaxProblem::RepetitionSize.at(text);
+        let encoding = self.encoding;
+        let size = || SyntaxProblem::RepetitionSize.at(text, encoding);
         let most = maximum.unwrap_or(minimum);
         if most < minimum || most > REPETITION_MAX {
             return Err(size());
         }
         let Some(Item::Node(entry)) = self.stack.last_mut() else {
-            return Err(SyntaxProblem::RepetitionArgument.at(text));
+            return Err(SyntaxProblem::RepetitionArgument.at(text, self.encoding));
         };
         entry.wrap(|sub| RegexNode::Repeat { sub, minimum, maximum, flags })?;
         if most >= 2 && repetitions_left(&entry.node, REPETITION_MAX, self.meter)? == 0 {
@@ -423,11 +436,11 @@ impl<'a> Parser<'a, '_> {
             return;
         }
         let added = added.to_vec();
-        if let RegexNode::Literal { byte, fold } = below.node {
-            below.node = RegexNode::String { bytes: vec![byte], fold };
+        if let RegexNode::Literal { rune, fold } = below.node {
+            below.node = RegexNode::String { runes: vec![rune], fold };
         }
-        if let RegexNode::String { bytes, .. } = &mut below.node {
-            bytes.extend(added);
+        if let RegexNode::String { runes, .. } = &mut below.node {
+            runes.extend(added);
         }
         self.stack.pop();
     }
@@ -447,10 +460,10 @@ fn deeper(depth: usize) -> Result<usize, RegexFault> {
     if depth >= DEPTH_MAX { Err(RegexFault::Deep) } else { Ok(depth + 1) }
 }
 
-fn literal(node: &RegexNode) -> Option<(bool, &[u8])> {
+fn literal(node: &RegexNode) -> Option<(bool, &[u32])> {
     match node {
-        RegexNode::Literal { byte, fold } => Some((*fold, std::slice::from_ref(byte))),
-        RegexNode::String { bytes, fold } => Some((*fold, bytes)),
+        RegexNode::Literal { rune, fold } => Some((*fold, std::slice::from_ref(rune))),
+        RegexNode::String { runes, fold } => Some((*fold, runes)),
         _ => None,
     }
 }

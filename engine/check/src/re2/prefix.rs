@@ -1,5 +1,6 @@
 //! Literal prefix of all matches of a path regex.
 
+use super::encoding::Encoding;
 use super::scan;
 
 /// Returns the literal text at the start of every path that the regex matches, given that Envoy matches the whole path.
@@ -30,9 +31,9 @@ fn literal(rest: &mut &str) -> Option<char> {
         '\\' => {
             let mut tail = *rest;
             let is_literal = rest.chars().nth(1).is_some_and(|next| next.is_ascii() && !next.is_ascii_alphanumeric());
-            let byte = scan::escape(&mut tail).ok().filter(|_| is_literal)?;
+            let rune = scan::escape(&mut tail, Encoding::Latin1).ok().filter(|_| is_literal)?;
             *rest = tail;
-            Some(char::from(byte))
+            char::from_u32(rune)
         }
         '.' | '+' | '*' | '?' | '(' | ')' | '|' | '[' | ']' | '{' | '}' | '^' | '$' => None,
         _ => scan::take(rest),

@@ -1,5 +1,6 @@
 //! Instructions of RE2 programs, and the fragments from which they are built.
 
+use super::encoding::Encoding;
 use crate::meter::{Meter, OutOfSteps};
 
 /// Number of an instruction; 0 is [`Instruction::Fail`], and also means "not known yet".
@@ -77,16 +78,17 @@ impl Fragment {
 pub(super) struct Builder<'m> {
     pub(super) instructions: Vec<Instruction>,
     pub(super) meter: &'m mut Meter,
+    pub(super) encoding: Encoding,
     limit: usize,
 }
 
 impl<'m> Builder<'m> {
     /// Returns an empty program, to which up to `limit` instructions may be added.
-    pub(super) fn new(limit: usize, meter: &'m mut Meter) -> Self {
-        Self { instructions: vec![Instruction::Fail], meter, limit }
+    pub(super) fn new(limit: usize, encoding: Encoding, meter: &'m mut Meter) -> Self {
+        Self { instructions: vec![Instruction::Fail], meter, encoding, limit }
     }
 
-    fn add(&mut self, instruction: Instruction) -> Result<Id, GivenUp> {
+    pub(super) fn add(&mut self, instruction: Instruction) -> Result<Id, GivenUp> {
         self.meter.spend(1)?;
         let id = Id::try_from(self.instructions.len()).map_err(|_| GivenUp::TooLarge)?;
         if self.instructions.len() >= self.limit {
@@ -96,11 +98,18 @@ impl<'m> Builder<'m> {
         Ok(id)
     }
 
+    /// Removes an instruction again, if it is the last one.
+    pub(super) fn remove_last(&mut self, id: Id) {
+        if self.instructions.len().checked_sub(1) == Some(id as usize) {
+            self.instructions.pop();
+        }
+    }
+
     pub(super) fn get(&self, id: Id) -> Instruction {
         self.instructions.get(id as usize).copied().unwrap_or(Instruction::Fail)
     }
 
-    fn fill(&mut self, holes: &[Hole], target: Id) -> Result<(), GivenUp> {
+    pub(super) fn fill(&mut self, holes: &[Hole], target: Id) -> Result<(), GivenUp> {
         self.meter.spend(holes.len())?;
         for hole in holes {
             let (Hole::First(id) | Hole::Second(id)) = *hole;

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
+use super::encoding::Encoding;
 use super::{Beginning, Limits, OBJECT_STEPS_MAX, Program, RegexFault, beginning};
 
 /// The result of the check of a regex.
@@ -16,7 +17,7 @@ pub struct Regexes {
     limits: Limits,
     left: Cell<usize>,
     /// The result for each regex and its limits, so that a repeated regex counts once.
-    known: RefCell<HashMap<(Box<str>, Limits), CheckedRegex>>,
+    known: RefCell<HashMap<(Box<str>, Limits, Encoding), CheckedRegex>>,
 }
 
 impl Regexes {
@@ -33,19 +34,23 @@ impl Regexes {
 
     /// Checks that Envoy accepts a regex: the regex is not empty, RE2 can parse it, and its program is not too large.
     pub fn check(&self, pattern: &str) -> Result<Program, RegexFault> {
-        self.check_within(pattern, self.limits)
+        self.verdict(pattern, self.limits, Encoding::Latin1)
     }
 
-    /// Checks a regex like [`Self::check`] where Envoy has other limits; the steps count together.
-    pub fn check_within(&self, pattern: &str, limits: Limits) -> Result<Program, RegexFault> {
-        let key = (pattern.into(), limits);
+    /// Checks a regex like [`Self::check`] where Envoy has other limits and reads UTF-8; the steps count together.
+    pub fn check_utf8(&self, pattern: &str, limits: Limits) -> Result<Program, RegexFault> {
+        self.verdict(pattern, limits, Encoding::Utf8)
+    }
+
+    fn verdict(&self, pattern: &str, limits: Limits, encoding: Encoding) -> Result<Program, RegexFault> {
+        let key = (pattern.into(), limits, encoding);
         if let Some(verdict) = self.known.borrow().get(&key) {
             return verdict.clone();
         }
         let verdict = match self.left.get() {
             0 => Err(RegexFault::Together),
             _ => {
-                let (verdict, steps) = super::counted(pattern, limits);
+                let (verdict, steps) = super::counted(pattern, limits, encoding);
                 self.spend(steps);
                 verdict
             }

@@ -1,12 +1,12 @@
 //! Scanner for the small pieces of RE2's grammar: escape sequences, repetition counts, character classes.
 //!
-//! The pattern is Latin-1 text: every character is one byte of the written pattern. Each function takes the rest of the
+//! For Latin-1, every character of the pattern is one byte of the written pattern. Each function takes the rest of the
 //! pattern, moves it past the text that it has read, and leaves the tree to the parser.
 
-use super::class::ByteClass;
+use super::class::{ClassBuilder, RuneClass};
+use super::encoding::Encoding;
 use super::fault::{RegexFault, SyntaxProblem};
 use super::group;
-use super::tree::Flags;
 
 /// Returns the text between `start` and `rest`, which is a tail of `start`.
 pub(super) fn between<'a>(start: &'a str, rest: &str) -> &'a str {
@@ -21,9 +21,9 @@ pub(super) fn take(rest: &mut &str) -> Option<char> {
     Some(first)
 }
 
-/// Removes the first character and returns it as a byte.
-pub(super) fn take_byte(rest: &mut &str) -> Option<u8> {
-    take(rest).and_then(|character| u8::try_from(character).ok())
+/// Removes the first character and returns its number.
+pub(super) fn take_rune(rest: &mut &str) -> Option<u32> {
+    take(rest).map(u32::from)
 }
 
 /// Parses `{2}`, `{2,}` or `{2,3}` at the start of `rest`; anything else is a literal brace, and nothing is removed.
@@ -55,30 +55,30 @@ fn integer(rest: &mut &str) -> Option<u32> {
 }
 
 /// Parses an escape sequence for one character: `\n`, `\x{1F}`, `\.`. `rest` starts with the backslash.
-pub(super) fn escape(rest: &mut &str) -> Result<u8, RegexFault> {
+pub(super) fn escape(rest: &mut &str, encoding: Encoding) -> Result<u32, RegexFault> {
     let start = *rest;
     take(rest);
     let Some(letter) = take(rest) else {
-        return Err(SyntaxProblem::TrailingBackslash.at(start));
+        return Err(SyntaxProblem::TrailingBackslash.at(start, encoding));
     };
-    let byte = match letter {
+    let rune = match letter {
         'n' => Some(0x0a),
         'r' => Some(0x0d),
         't' => Some(0x09),
         'a' => Some(0x07),
         'f' => Some(0x0c),
         'v' => Some(0x0b),
-        'x' => hexadecimal(rest),
-        '0'..='7' => octal(letter, rest),
-        punctuation if punctuation.is_ascii() && !punctuation.is_ascii_alphanumeric() => u8::try_from(punctuation).ok(),
+        'x' => hexadecimal(rest, encoding),
+        '0'..='7' => octal(letter, rest, encoding),
+        punctuation if punctuation.is_ascii() && !punctuation.is_ascii_alphanumeric() => Some(punctuation.into()),
         _ => None,
     };
-    byte.ok_or_else(|| SyntaxProblem::Escape.at(between(start, rest)))
+    rune.ok_or_else(|| SyntaxProblem::Escape.at(between(start, rest), encoding))
 }
 
 /// Parses up to three octal digits; a single digit must be 0, since others are back references, which RE2 does not
 /// have.
-fn octal(first: char, rest: &mut &str) -> Option<u8> {
+fn octal(first: char, rest: &mut &str, encoding: Encoding) -> Option<u32> {
     let mut code = first.to_digit(8)?;
     if code != 0 && !rest.starts_with(|next: char| next.is_digit(8)) {
         return None;
@@ -88,53 +88,34 @@ fn octal(first: char, rest: &mut &str) -> Option<u8> {
         code = code * 8 + digit;
         take(rest);
     }
-    u8::try_from(code).ok()
+    Some(code).filter(|code| *code <= encoding.rune_max())
 }
 
 /// Parses two hexadecimal digits, or any number of them in braces.
-fn hexadecimal(rest: &mut &str) -> Option<u8> {
+fn hexadecimal(rest: &mut &str, encoding: Encoding) -> Option<u32> {
     let first = take(rest)?;
     if first != '{' {
-        return u8::try_from(first.to_digit(16)? * 16 + take(rest)?.to_digit(16)?).ok();
+        return Some(first.to_digit(16)? * 16 + take(rest)?.to_digit(16)?);
     }
     let mut code = take(rest)?.to_digit(16)?;
     loop {
         match take(rest)? {
-            '}' => return u8::try_from(code).ok(),
+            '}' => return Some(code),
             digit => code = code * 16 + digit.to_digit(16)?,
         }
-        if code > 0xff {
+        if code > encoding.rune_max() {
             return None;
         }
     }
 }
 
-/// The members of a class while it is parsed.
-struct Builder {
-    fold: bool,
-    class: ByteClass,
-}
-
-impl Builder {
-    fn new(flags: Flags) -> Self {
-        Self { fold: flags.has(Flags::FOLD), class: ByteClass::default() }
-    }
-
-    /// Adds a set, or its complement; the complement is computed after case folding.
-    fn add(&mut self, members: ByteClass, negated: bool) {
-        let members = if self.fold { members.folded() } else { members };
-        self.class = self.class.union(if negated { members.negated() } else { members });
-    }
-}
-
 /// Parses `\d`, `\pN`, `\p{Greek}` and the like at the start of `rest`; `None` if there is none.
-pub(super) fn escaped_class(rest: &mut &str, flags: Flags) -> Result<Option<ByteClass>, RegexFault> {
-    let mut builder = Builder::new(flags);
-    Ok(if group_escape(rest, &mut builder, 2)? { Some(builder.class) } else { None })
+pub(super) fn escaped_class(rest: &mut &str, mut builder: ClassBuilder<'_>) -> Result<Option<RuneClass>, RegexFault> {
+    Ok(if group_escape(rest, &mut builder, 2)? { Some(builder.built()) } else { None })
 }
 
 /// Adds `\d` or `\p{…}` at the start of `rest`. `\p` needs at least `bytes_min` bytes to count.
-fn group_escape(rest: &mut &str, builder: &mut Builder, bytes_min: usize) -> Result<bool, RegexFault> {
+fn group_escape(rest: &mut &str, builder: &mut ClassBuilder<'_>, bytes_min: usize) -> Result<bool, RegexFault> {
     let start = *rest;
     let Some(letter) = rest.strip_prefix('\\').and_then(|tail| tail.chars().next()) else { return Ok(false) };
     if matches!(letter, 'p' | 'P') && start.len() >= bytes_min {
@@ -143,16 +124,17 @@ fn group_escape(rest: &mut &str, builder: &mut Builder, bytes_min: usize) -> Res
     }
     let Some(members) = group::perl(letter) else { return Ok(false) };
     *rest = rest.get(2..).unwrap_or_default();
-    builder.add(members, letter.is_ascii_uppercase());
+    builder.add(members, letter.is_ascii_uppercase())?;
     Ok(true)
 }
 
 /// Parses `\pN`, `\p{Greek}`, `\P{^Greek}`.
-fn unicode_group(rest: &mut &str, builder: &mut Builder) -> Result<(), RegexFault> {
+fn unicode_group(rest: &mut &str, builder: &mut ClassBuilder<'_>) -> Result<(), RegexFault> {
     let start = *rest;
     let mut negated = start.starts_with("\\P");
     *rest = rest.get(2..).unwrap_or_default();
-    let fault = |rest: &str| SyntaxProblem::ClassRange.at(between(start, rest));
+    let encoding = builder.encoding;
+    let fault = |rest: &str| SyntaxProblem::ClassRange.at(between(start, rest), encoding);
     let mut name = match rest.strip_prefix('{') {
         None => {
             let letter = *rest;
@@ -160,7 +142,7 @@ fn unicode_group(rest: &mut &str, builder: &mut Builder) -> Result<(), RegexFaul
             between(letter, rest)
         }
         Some(tail) => {
-            let (name, tail) = tail.split_once('}').ok_or_else(|| SyntaxProblem::ClassRange.at(start))?;
+            let (name, tail) = tail.split_once('}').ok_or_else(|| SyntaxProblem::ClassRange.at(start, encoding))?;
             *rest = tail;
             name
         }
@@ -169,20 +151,19 @@ fn unicode_group(rest: &mut &str, builder: &mut Builder) -> Result<(), RegexFaul
         negated = !negated;
         name = positive;
     }
-    builder.add(group::unicode(name).ok_or_else(|| fault(rest))?, negated);
-    Ok(())
+    builder.add(group::unicode(name, encoding).ok_or_else(|| fault(rest))?, negated)
 }
 
 /// Parses `[…]` at the start of `rest`.
-pub(super) fn bracket_class(rest: &mut &str, flags: Flags) -> Result<ByteClass, RegexFault> {
+pub(super) fn bracket_class(rest: &mut &str, mut builder: ClassBuilder<'_>) -> Result<RuneClass, RegexFault> {
     let start = *rest;
-    let missing = || SyntaxProblem::MissingBracket.at(start);
+    let encoding = builder.encoding;
+    let missing = || SyntaxProblem::MissingBracket.at(start, encoding);
     take(rest);
     let negated = rest.starts_with('^');
     if negated {
         take(rest);
     }
-    let mut builder = Builder::new(flags);
     // A ] is an ordinary member at the first position.
     let (mut first, mut names) = (true, true);
     while first || !rest.starts_with(']') {
@@ -196,35 +177,37 @@ pub(super) fn bracket_class(rest: &mut &str, flags: Flags) -> Result<ByteClass, 
             continue;
         }
         let member = *rest;
-        let low = class_character(rest).ok_or_else(missing)??;
+        let low = class_character(rest, encoding).ok_or_else(missing)??;
         // [a-] means a or -.
         let is_range = rest.len() >= 2 && rest.starts_with('-') && !rest.starts_with("-]");
         let high = if is_range {
             take(rest);
-            class_character(rest).ok_or_else(missing)??
+            class_character(rest, encoding).ok_or_else(missing)??
         } else {
             low
         };
         if high < low {
-            return Err(SyntaxProblem::ClassRange.at(between(member, rest)));
+            return Err(SyntaxProblem::ClassRange.at(between(member, rest), encoding));
         }
-        builder.add(ByteClass::new(&[(low, high)]), false);
+        builder.add(RuneClass::new([(low, high)]), false)?;
     }
     take(rest);
-    Ok(if negated { builder.class.negated() } else { builder.class })
+    let class = builder.built();
+    Ok(if negated { class.negated(encoding) } else { class })
 }
 
-fn class_character(rest: &mut &str) -> Option<Result<u8, RegexFault>> {
-    if rest.starts_with('\\') { Some(escape(rest)) } else { Some(Ok(take_byte(rest)?)) }
+fn class_character(rest: &mut &str, encoding: Encoding) -> Option<Result<u32, RegexFault>> {
+    if rest.starts_with('\\') { Some(escape(rest, encoding)) } else { Some(Ok(take_rune(rest)?)) }
 }
 
 /// Parses `[:name:]` or `[:^name:]` inside of brackets.
-fn posix_class(rest: &mut &str, builder: &mut Builder) -> Result<bool, RegexFault> {
+fn posix_class(rest: &mut &str, builder: &mut ClassBuilder<'_>) -> Result<bool, RegexFault> {
     let start = *rest;
     let Some((name, tail)) = rest.strip_prefix("[:").and_then(|tail| tail.split_once(":]")) else { return Ok(false) };
     let (name, negated) = name.strip_prefix('^').map_or((name, false), |name| (name, true));
-    let members = group::posix(name).ok_or_else(|| SyntaxProblem::ClassRange.at(between(start, tail)))?;
+    let members =
+        group::posix(name).ok_or_else(|| SyntaxProblem::ClassRange.at(between(start, tail), builder.encoding))?;
     *rest = tail;
-    builder.add(members, negated);
+    builder.add(members, negated)?;
     Ok(true)
 }

@@ -60,17 +60,17 @@ fn join(before: RegexNode, after: RegexNode) -> Result<Vec<RegexNode>, (RegexNod
             (more, most, None)
         }
         (node, _) if single.same(node) => (1, Some(1), None),
-        (RegexNode::String { bytes, fold }, _) => {
+        (RegexNode::String { runes, fold }, _) => {
             let same = match single {
-                RegexNode::Literal { byte, fold: own } if own == fold => {
-                    bytes.iter().take_while(|other| *other == byte).count()
+                RegexNode::Literal { rune, fold: own } if own == fold => {
+                    runes.iter().take_while(|other| *other == rune).count()
                 }
                 _ => 0,
             };
             let Some(count) = u32::try_from(same).ok().filter(|count| *count > 0) else {
                 return Err((before, after));
             };
-            let rest = RegexNode::literal(bytes.get(same..).unwrap_or_default(), *fold);
+            let rest = RegexNode::literal(runes.get(same..).unwrap_or_default(), *fold);
             (count, Some(count), Some(rest).filter(|rest| !matches!(rest, RegexNode::Empty)))
         }
         _ => return Err((before, after)),

@@ -12,7 +12,7 @@ use super::*;
 const MEASURED: &str = include_str!("fixtures/google-re2-1.1.20251105.tsv");
 
 fn check(pattern: &str, limits: Limits) -> Result<Program, RegexFault> {
-    counted(pattern, limits).0
+    counted(pattern, limits, Encoding::Latin1).0
 }
 
 const NO_LIMIT: Limits = Limits { program_size: 1_000_000 };
@@ -25,27 +25,30 @@ fn problem(pattern: &str) -> String {
     check(pattern, NO_LIMIT).unwrap_err().to_string()
 }
 
+/// Rows of the same form for UTF-8, the default of RE2.
+const MEASURED_UTF8: &str = include_str!("fixtures/google-re2-1.1.20251105-utf8.tsv");
+
 #[test]
 fn verdicts_and_sizes_are_those_of_re2() {
-    let mut rows = 0;
-    for row in MEASURED.lines() {
-        let mut columns = row.splitn(3, '\t');
-        let [size, detail, pattern] = [(); 3].map(|()| columns.next().unwrap());
-        rows += 1;
-        match (check(pattern, NO_LIMIT), size.parse::<u32>()) {
-            (Ok(program), Ok(size)) => {
-                let captures = detail.parse().unwrap();
-                assert_eq!(program, Program { size, captures }, "{pattern}");
+    for (measured, encoding) in [(MEASURED, Encoding::Latin1), (MEASURED_UTF8, Encoding::Utf8)] {
+        assert!(measured.lines().count() > 900);
+        for row in measured.lines() {
+            let mut columns = row.splitn(3, '\t');
+            let [size, detail, pattern] = [(); 3].map(|()| columns.next().unwrap());
+            match (counted(pattern, NO_LIMIT, encoding).0, size.parse::<u32>()) {
+                (Ok(program), Ok(size)) => {
+                    let captures = detail.parse().unwrap();
+                    assert_eq!(program, Program { size, captures }, "{pattern}");
+                }
+                (Err(RegexFault::Syntax { problem, .. }), Err(_)) => {
+                    // RE2 reports an escape sequence that ends too early as a broken encoding.
+                    let expected = if detail == "invalid UTF-8" { "invalid escape sequence" } else { detail };
+                    assert_eq!(problem.to_string(), expected, "{pattern}");
+                }
+                (ours, _) => panic!("{pattern}: RE2 {size} {detail}, here {ours:?}"),
             }
-            (Err(RegexFault::Syntax { problem, .. }), Err(_)) => {
-                // RE2 reports an escape sequence that ends too early as a broken encoding.
-                let expected = if detail == "invalid UTF-8" { "invalid escape sequence" } else { detail };
-                assert_eq!(problem.to_string(), expected, "{pattern}");
-            }
-            (ours, _) => panic!("{pattern}: RE2 {size} {detail}, here {ours:?}"),
         }
     }
-    assert!(rows > 900);
 }
 
 #[test]
@@ -72,7 +75,10 @@ fn the_program_size_is_limited() {
         "the regex is too large: its compiled program has at least 101 instructions; at most 100 are allowed; \
          use smaller repetition counts or classes"
     );
-    assert_eq!(check("[acegikmoqs]{1000}{1}", limits), Err(SyntaxProblem::RepetitionOperator.at("{1000}{1}")));
+    assert_eq!(
+        check("[acegikmoqs]{1000}{1}", limits),
+        Err(SyntaxProblem::RepetitionOperator.at("{1000}{1}", Encoding::Latin1))
+    );
     assert_eq!(check("(?:[acegikmoqs]{1000}){1}", limits), Err(RegexFault::Huge { least: 10_001, limit: 100 }));
     // The size of a regex with few instructions but many branches is known only after compilation.
     assert!(matches!(check("(?:a?b?){49}", limits), Err(RegexFault::ProgramSize { size: 101.., limit: 100 })));
@@ -116,7 +122,9 @@ fn costly_patterns_end() {
         "a{1000}".repeat(580),
         "(?:x{0,30}){30}".repeat(200),
     ] {
-        assert!(counted(&pattern, limits).1 <= STEPS_MAX + PATTERN_BYTES_MAX, "{pattern}");
+        for encoding in [Encoding::Latin1, Encoding::Utf8] {
+            assert!(counted(&pattern, limits, encoding).1 <= STEPS_MAX + PATTERN_BYTES_MAX, "{pattern}");
+        }
     }
 }
 
@@ -129,7 +137,7 @@ fn steps(pattern: &str) -> usize {
         let _ = regexes.beginning(pattern);
     }
     // A cached verdict counts as many steps as a computed one.
-    assert_eq!(counted(pattern, limits), counted(pattern, limits), "{pattern}");
+    assert_eq!(counted(pattern, limits, Encoding::Latin1), counted(pattern, limits, Encoding::Latin1), "{pattern}");
     regexes.spent()
 }
 
@@ -144,7 +152,7 @@ fn nothing_is_read_of_a_pattern_that_is_too_long() {
             format!("{}|", "((a|".repeat(length / 4)),
             format!("({}", r"\Qa".repeat(length / 3)),
         ] {
-            assert_eq!(counted(&pattern, Limits::default()).1, 1);
+            assert_eq!(counted(&pattern, Limits::default(), Encoding::Latin1).1, 1);
             let spent = steps(&pattern);
             assert!(spent <= pattern.len() + 20 * PATTERN_BYTES_MAX + STEPS_MAX, "{}: {spent}", &pattern[..20]);
             assert!(literal_prefix(&pattern).len() < 2);
@@ -161,7 +169,7 @@ fn a_program_that_is_too_large_is_not_built() {
         r"(?i)/(?:\pL?\PN){1000}",
     ] {
         assert!(matches!(check(pattern, Limits::default()), Err(RegexFault::Huge { .. })), "{pattern}");
-        let spent = counted(pattern, Limits::default()).1;
+        let spent = counted(pattern, Limits::default(), Encoding::Latin1).1;
         assert!(spent <= 10 * pattern.len(), "{pattern}: {spent}");
     }
 }
@@ -192,7 +200,7 @@ fn common_beginnings_are_taken_out_within_the_depth() {
         (alternatives(".", 2000), false),
         (alternatives("a.", 1000), false),
     ] {
-        let (verdict, steps) = counted(&pattern, Limits::default());
+        let (verdict, steps) = counted(&pattern, Limits::default(), Encoding::Latin1);
         assert_eq!(verdict.is_ok(), fits, "{pattern} {verdict:?}");
         assert!(steps <= STEPS_MAX + PATTERN_BYTES_MAX, "{steps}");
     }
@@ -206,12 +214,26 @@ fn groups_are_counted() {
     assert!(captures("(").is_err());
 }
 
+/// The lower bound of a size is one also where ranges of characters share instructions.
+#[test]
+fn a_program_in_utf8_is_never_smaller_than_what_was_counted() {
+    for row in MEASURED_UTF8.lines() {
+        let pattern = row.splitn(3, '\t').last().unwrap();
+        if let Ok(program) = counted(pattern, NO_LIMIT, Encoding::Utf8).0 {
+            let limits = |program_size| Limits { program_size };
+            assert_eq!(counted(pattern, limits(program.size), Encoding::Utf8).0, Ok(program), "{pattern}");
+            assert!(counted(pattern, limits(program.size - 1), Encoding::Utf8).0.is_err(), "{pattern}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn arbitrary_text_never_panics(pattern in "\\PC{0,40}") {
         let _ = check(&pattern, Limits { program_size: 2000 });
+        let _ = counted(&pattern, Limits { program_size: 2000 }, Encoding::Utf8);
     }
 
     #[test]
@@ -229,7 +251,7 @@ proptest! {
         times in prop::collection::vec(1_usize..700, 5),
     ) {
         let pattern: String = pieces.iter().zip(&times).map(|(piece, times)| piece.repeat(*times)).collect();
-        prop_assert!(counted(&pattern, Limits::default()).1 <= STEPS_MAX + PATTERN_BYTES_MAX, "{pattern}");
+        prop_assert!(counted(&pattern, Limits::default(), Encoding::Latin1).1 <= STEPS_MAX + PATTERN_BYTES_MAX, "{pattern}");
         prop_assert!(steps(&pattern) <= 3 * STEPS_MAX + 20 * PATTERN_BYTES_MAX + pattern.len(), "{pattern}");
     }
 

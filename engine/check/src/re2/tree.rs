@@ -1,6 +1,6 @@
 //! Syntax tree of a regex, as RE2 builds it.
 
-use super::class::ByteClass;
+use super::class::RuneClass;
 
 /// The flags that `(?…)` changes, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,15 +64,15 @@ pub(super) enum RegexNode {
     /// Matches the empty text.
     Empty,
     Literal {
-        byte: u8,
+        rune: u32,
         fold: bool,
     },
     /// Two or more literals in a row.
     String {
-        bytes: Vec<u8>,
+        runes: Vec<u32>,
         fold: bool,
     },
-    Class(ByteClass),
+    Class(RuneClass),
     AnyChar,
     AnyByte,
     Look(Look),
@@ -94,12 +94,12 @@ pub(super) enum RegexNode {
 }
 
 impl RegexNode {
-    /// Returns the literal for some bytes: empty, one byte, or a string.
-    pub(super) fn literal(bytes: &[u8], fold: bool) -> Self {
-        match bytes {
+    /// Returns the literal for some characters: empty, one character, or a string.
+    pub(super) fn literal(runes: &[u32], fold: bool) -> Self {
+        match runes {
             [] => Self::Empty,
-            [byte] => Self::Literal { byte: *byte, fold },
-            bytes => Self::String { bytes: bytes.to_vec(), fold },
+            [rune] => Self::Literal { rune: *rune, fold },
+            runes => Self::String { runes: runes.to_vec(), fold },
         }
     }
 
@@ -121,7 +121,7 @@ impl RegexNode {
         }
     }
 
-    /// Returns whether the node matches exactly one byte.
+    /// Returns whether the node matches exactly one character or byte.
     pub(super) fn is_single(&self) -> bool {
         matches!(self, Self::Literal { .. } | Self::Class(_) | Self::AnyChar | Self::AnyByte)
     }
@@ -131,7 +131,7 @@ impl RegexNode {
         match (self, other) {
             (Self::AnyChar, Self::AnyChar) | (Self::AnyByte, Self::AnyByte) => true,
             (Self::Look(one), Self::Look(two)) => one == two,
-            (Self::Literal { byte: one, fold }, Self::Literal { byte: two, fold: other }) => {
+            (Self::Literal { rune: one, fold }, Self::Literal { rune: two, fold: other }) => {
                 one == two && fold == other
             }
             (Self::Class(one), Self::Class(two)) => one == two,
