@@ -9,6 +9,7 @@ mod dates;
 mod echo;
 mod endpoints;
 mod envoys;
+mod expressions;
 mod fallback;
 mod files;
 mod filters;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         echo::stories(),
         endpoints::stories(),
         envoys::stories(),
+        expressions::stories(),
         fallback::stories(),
         files::stories(),
         filters::stories(),

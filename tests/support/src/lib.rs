@@ -6,6 +6,7 @@
 extern crate self as holdfast_test_support;
 
 pub mod engine;
+pub mod expressions;
 pub mod fallback;
 pub mod matches;
 pub mod texts;
