@@ -8,6 +8,7 @@ mod attached;
 mod backends;
 mod beside;
 mod claims;
+mod crowd;
 mod estate;
 mod fair;
 mod figures;
@@ -40,6 +41,7 @@ pub(crate) fn stories() -> Vec<Story> {
         backends::stories(),
         beside::stories(),
         claims::stories(),
+        crowd::stories(),
         fair::stories(),
         figures::stories(),
         fleet::stories(),
