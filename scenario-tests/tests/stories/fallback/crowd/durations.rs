@@ -66,10 +66,11 @@ impl fmt::Display for Durations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Row { name, objects, per_second, refused_of_three, edit, namespaces, envoys, .. } = self.row;
         let probe = if self.row.has_probe { "probe" } else { "no probe" };
+        let first = if self.row.has_accepted_version { "accepted before" } else { "new" };
         let gates = if self.row.uses_last_valid { "last valid" } else { "gate only" };
         writeln!(
             f,
-            "crowd {name}: {objects} objects of {namespaces} namespaces, {per_second} edits/s of {edit:?}, \
+            "crowd {name}: {objects} objects ({first}) of {namespaces} namespaces, {per_second} edits/s of {edit:?}, \
              {refused_of_three}/3 refused; {envoys} Envoys, {probe}, {gates}; {:.0} s",
             self.lasted.as_secs_f64()
         )?;

@@ -1,5 +1,6 @@
 //! The edits of the crowd: each version of an object differs from the one before in one way, and Envoy refuses a share
-//! of the versions because of a regular expression.
+//! of the versions because of a regular expression. Each refused version has another expression, so that a replacement
+//! at its match is new as well.
 
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ impl Row {
         let (name, path) = (format!("r{number}"), format!("/crowd{number}"));
         let is_own = is_refused && self.edit != CrowdEdit::Policies;
         let matched = match is_own {
-            true => format!("{{type: RegularExpression, value: '{path}/{LARGE}'}}"),
+            true => format!("{{type: RegularExpression, value: '{path}/{LARGE}-{version}'}}"),
             false => format!("{{type: PathPrefix, value: {path}}}"),
         };
         let of_edit = |edit: CrowdEdit| if self.edit == edit { version } else { 0 };

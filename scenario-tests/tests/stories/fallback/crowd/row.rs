@@ -31,6 +31,9 @@ pub(super) struct Row {
     pub(super) refused_of_three: usize,
     /// What the edits of the crowd change.
     pub(super) edit: CrowdEdit,
+    /// Whether each object of the crowd has an accepted version before the first edit, which can be served instead of
+    /// a refused one. Otherwise the first edit creates it.
+    pub(super) has_accepted_version: bool,
     /// Number of namespaces of the crowd.
     pub(super) namespaces: usize,
     /// Number of serving Envoys.
@@ -69,15 +72,17 @@ impl Row {
             }
         }
         let port = world.gateway()?;
-        for number in 0..self.objects {
+        for number in 0..if self.has_accepted_version { self.objects } else { 0 } {
             self.write_crowd_object(world, number, 0)?;
         }
         let mut innocent = Innocent::new(world, port, self.edit_max)?;
         let (holdfast, envoys) = self.start(world).await?;
         innocent.is_served().await?;
-        let last = get(port, &format!("/crowd{}", self.objects - 1));
-        let host = format!("c{}-0.example", self.objects - 1);
-        last.host(&host).comes_to_answer(200).await.context("the crowd is not served")?;
+        if self.has_accepted_version {
+            let last = self.objects - 1;
+            let request = get(port, &format!("/crowd{last}")).host(&format!("c{last}-0.example"));
+            request.comes_to_answer(200).await.context("the crowd is not served")?;
+        }
 
         let refusals = Refusals::sample(holdfast.options.metrics);
         let began = Instant::now();
