@@ -227,9 +227,15 @@ impl Engine {
             Some(old) if is_anchor(&old) => {}
             Some(old) => {
                 self.objects.remove(key);
+                self.objects.set_unreadable(key, true);
                 self.translator.changed(key, Some(&old), None);
             }
-            None => self.take_from_the_store(key, is_anchor),
+            None => {
+                self.take_from_the_store(key, is_anchor);
+                if self.objects.set_unreadable(key, true) {
+                    self.translator.changed(key, None, None);
+                }
+            }
         }
     }
 
@@ -266,8 +272,9 @@ impl Engine {
             // Endpoints of the object may have been kept without any object that lists them.
             self.scopes.mark_dirty();
         }
-        if let Some(old) = self.objects.remove(key) {
-            self.translator.changed(key, Some(&old), None);
+        let old = self.objects.remove(key);
+        if self.objects.set_unreadable(key, false) || old.is_some() {
+            self.translator.changed(key, old.as_deref(), None);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
-use imbl::HashMap;
+use imbl::{HashMap, HashSet};
 
 use crate::object::Object;
 
@@ -11,6 +11,8 @@ use crate::object::Object;
 #[derive(Clone, Debug, Default)]
 pub struct ObjectSnapshot {
     objects: HashMap<ObjectKey, Arc<Object>>,
+    /// Objects that exist, but are not in the snapshot because no version of them can be read.
+    unreadable: HashSet<ObjectKey>,
 }
 
 impl ObjectSnapshot {
@@ -21,7 +23,21 @@ impl ObjectSnapshot {
 
     /// Inserts an object; returns the one it replaced.
     pub fn insert(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
+        self.unreadable.remove(&object.key);
         self.objects.insert(object.key.clone(), object)
+    }
+
+    /// Records whether an object that is not in the snapshot exists, but cannot be read. Returns whether this is new.
+    pub fn set_unreadable(&mut self, key: &ObjectKey, unreadable: bool) -> bool {
+        match unreadable && !self.objects.contains_key(key) {
+            true => self.unreadable.insert(key.clone()).is_none(),
+            false => self.unreadable.remove(key).is_some(),
+        }
+    }
+
+    /// Checks whether an object exists, but is not in the snapshot because it cannot be read.
+    pub fn is_unreadable(&self, key: &ObjectKey) -> bool {
+        self.unreadable.contains(key)
     }
 
     /// Removes an object, and returns it.

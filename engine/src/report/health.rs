@@ -481,7 +481,7 @@ impl Collected {
             }
             let field = field(node, broken);
             let message = without_field(&scope.message_of(broken), &field).to_owned();
-            let (by, reason) = match broken.detected {
+            let (by, reason) = match scope.detected_of(broken) {
                 Detected::Nack => (By::Nack, "Refused"),
                 Detected::Probe => (By::Probe, "Refused"),
                 Detected::Suspected => (By::Suspected, "Suspected"),

@@ -18,8 +18,8 @@ use holdfast_fallback::policies;
 use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::{
-    BackfilledObject, BrokenObject, Deviations, EnvoyCounts, ExcludedObject, FallbackReport, GatewayState, Identity,
-    ReplacedObject, Scope, ServedState, Status,
+    BackfilledObject, BrokenObject, ClosedBy, Deviations, EnvoyCounts, ExcludedObject, FallbackReport, GatewayState,
+    Identity, ReplacedObject, Scope, ServedState, Status,
 };
 use holdfast_graph::{Detected, Node, ObjectKey, Step};
 use holdfast_translate::route::RoutePlan;
@@ -108,7 +108,7 @@ impl<'a> FallbackSurvey<'a> {
     fn broken(&mut self, scope: &FallbackScope) {
         let mut findings: BTreeMap<&ObjectKey, Vec<(u8, &Node, &Broken)>> = BTreeMap::new();
         for (node, broken) in &scope.derived.broken {
-            findings.entry(&node.key).or_default().push((firmness(broken.detected), node, broken));
+            findings.entry(&node.key).or_default().push((firmness(scope.detected_of(broken)), node, broken));
         }
         for (key, mut found) in findings {
             found.sort_by_key(|(firmness, node, _)| (*firmness, *node));
@@ -120,7 +120,7 @@ impl<'a> FallbackSurvey<'a> {
             for (_, node, other) in others.iter().filter(|(_, _, other)| other.message != first.message) {
                 message.push_str(&format!("; {}: {}", field(node, other), message_of(node, other)));
             }
-            self.note(scope, key, first.detected, field(first_node, first), message);
+            self.note(scope, key, scope.detected_of(first), field(first_node, first), message);
         }
         for (key, refusal) in scope.held() {
             if scope.derived.broken.keys().any(|node| node.key == key) {
@@ -225,7 +225,7 @@ impl<'a> FallbackSurvey<'a> {
                     scope: *scope,
                     section: section.clone(),
                     response: *response,
-                    without_step: false,
+                    closed_by: ClosedBy::Step,
                 });
                 known.causing_objects.extend(causing_objects.iter().cloned());
             }
@@ -263,7 +263,7 @@ impl<'a> FallbackSurvey<'a> {
             causing_objects: BTreeSet::new(),
             scope: scope(&node.section),
             section: node.section.clone(),
-            without_step: false,
+            closed_by: ClosedBy::Step,
         };
         self.excluded.entry(node.clone()).or_insert_with(fresh).causing_objects.extend(causing_objects);
     }

@@ -215,6 +215,16 @@ impl<'a> Reader<'a> {
         if over.hidden.contains(key) { None } else { over.objects.get(key).or_else(|| self.objects.get(key)) }
     }
 
+    /// Returns the predicate of a message about an object that [`Self::object`] did not return.
+    pub(super) fn lacking(&self, key: &ObjectKey) -> &'static str {
+        if self.is_unreadable(key) { "cannot be read" } else { "does not exist" }
+    }
+
+    /// Returns whether an object exists, but cannot be read.
+    pub(super) fn is_unreadable(&self, key: &ObjectKey) -> bool {
+        self.objects.is_unreadable(key)
+    }
+
     /// Returns the desired version of an object that is read in another version.
     pub(super) fn replaced(&self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
         self.over.filter(|over| over.objects.contains_key(key)).and_then(|_| self.objects.get(key))

@@ -47,7 +47,7 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("expressions", true, [regexes_of_routes, regexes_of_conditions, conditions])
 }
 
-/// Number of texts of one story, and the number of refused ones of each reason that Envoy is asked about.
+/// Number of texts of one story, and the number of refused ones of each reason that Envoy judges.
 fn counts() -> (u64, usize) {
     if measures() { (20_000 / 3 + 1, 60) } else { (500, 4) }
 }
@@ -120,7 +120,7 @@ fn put_regex(encoded: &mut RbacPerRoute, pattern: &str) {
 
 /// Compares the verdicts about the texts of all seeds.
 async fn compare(world: &World, case: impl Fn(u64) -> Case) -> Result<()> {
-    let (seeds, asked_of_each) = counts();
+    let (seeds, samples_of_each) = counts();
     let envoy = Validator::new(world)?;
     let (mut accepted, mut refused) = (Vec::new(), BTreeMap::<String, Vec<Case>>::new());
     for seed in 1..=seeds {
@@ -136,14 +136,14 @@ async fn compare(world: &World, case: impl Fn(u64) -> Case) -> Result<()> {
         envoy.culprits(batch, &mut wrong).await?;
     }
     for (reason, cases) in &refused {
-        let asked: Vec<&Case> = cases.iter().filter(|case| case.route.is_some()).take(asked_of_each).collect();
+        let samples: Vec<&Case> = cases.iter().filter(|case| case.route.is_some()).take(samples_of_each).collect();
         let mut taken = Vec::new();
-        for case in &asked {
+        for case in &samples {
             if envoy.refusal(&[*case]).await?.is_none() {
                 taken.push(&case.text);
             }
         }
-        let (all, some) = (cases.len(), asked.len());
+        let (all, some) = (cases.len(), samples.len());
         if measures() || !taken.is_empty() {
             println!("{all} refused: {reason}: Envoy accepts {} of {some}: {:?}", taken.len(), taken.first());
         }

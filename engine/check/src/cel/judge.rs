@@ -1,5 +1,6 @@
 //! Detection of conditions that Envoy would refuse, or that are never true.
 
+use super::When;
 use super::build::{AND, Flawed, NOT, OR};
 use super::fault::CelProblem;
 use super::known::{
@@ -10,19 +11,20 @@ use crate::Excerpt;
 use crate::meter::Meter;
 use crate::re2::{Limits, Regexes};
 
-/// Returns the problem of a condition.
-pub(super) fn judge(expr: &Expr, regexes: &Regexes, meter: &Meter) -> Flawed<()> {
+/// Returns the problem of a condition that is evaluated at this time.
+pub(super) fn judge(expr: &Expr, when: When, regexes: &Regexes, meter: &Meter) -> Flawed<()> {
     // Each node is visited twice.
     meter.spend(expr.steps.saturating_mul(2))?;
-    known(expr, regexes)?;
+    known(expr, when, regexes)?;
     condition(expr)
 }
 
 /// Checks that all names and functions are known. The recursion is as deep as trees may be.
-fn known(expr: &Expr, regexes: &Regexes) -> Flawed<()> {
-    let known = |expr: &Expr| known(expr, regexes);
+fn known(expr: &Expr, when: When, regexes: &Regexes) -> Flawed<()> {
+    let known = |expr: &Expr| known(expr, when, regexes);
     match &expr.kind {
         ExprNode::Constant(_) => Ok(()),
+        ExprNode::Name(name) if when == When::Response && LATER.contains(&&**name) => Ok(()),
         ExprNode::Name(name) => named(expr.at, name),
         ExprNode::Field { of, name, .. } => {
             known(of)?;

@@ -35,19 +35,37 @@ pub const DEPTH_MAX: u16 = 32;
 /// Deepest nesting of the text: parentheses do not need a node in the tree.
 const NESTING_MAX: usize = 100;
 
-/// Parses and checks a condition, and returns its fault. Regexes in it are charged to the object of the condition.
+/// The time at which a condition is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    /// At a request, before it is forwarded.
+    Request,
+    /// After the response, for access logs: the attributes of the response exist.
+    Response,
+}
+
+/// Parses and checks a condition for requests, and returns its fault. Regexes in it are charged to the object of the condition.
 pub fn check(text: &str, regexes: &Regexes) -> Result<Expr, CelFault> {
     counted(text, regexes).0
+}
+
+/// Checks a condition for access logs. Envoy reads its text itself.
+pub fn check_of_log(text: &str, regexes: &Regexes) -> Result<(), CelFault> {
+    read(text, When::Response, regexes).0.map(|_| ())
 }
 
 /// Checks a condition like [`check`], and returns the number of steps without those of regexes: at most
 /// [`STEPS_PER_BYTE_MAX`](super::meter::STEPS_PER_BYTE_MAX) for each byte.
 pub fn counted(text: &str, regexes: &Regexes) -> (Result<Expr, CelFault>, usize) {
+    read(text, When::Request, regexes)
+}
+
+fn read(text: &str, when: When, regexes: &Regexes) -> (Result<Expr, CelFault>, usize) {
     if text.len() > TEXT_BYTES_MAX {
         return (Err(CelFault::whole(CelProblem::Long { bytes: text.len() })), 1);
     }
     let meter = Meter::linear(text);
-    let read = parse::parse(text, &meter).and_then(|expr| judge::judge(&expr, regexes, &meter).map(|()| expr));
+    let read = parse::parse(text, &meter).and_then(|expr| judge::judge(&expr, when, regexes, &meter).map(|()| expr));
     (read.map_err(|(at, problem)| CelFault::new(text, at, problem)), meter.spent())
 }
 

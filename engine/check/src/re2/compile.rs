@@ -34,6 +34,23 @@ impl Rewritten {
         Self { node, encoding, anchored }
     }
 
+    /// Checks whether an empty part, such as `(?:)`, follows a repetition.
+    pub(super) fn has_empty_part(&self) -> bool {
+        let is_one = |pair: &[RegexNode]| matches!(pair, [RegexNode::Unary { .. }, RegexNode::Empty]);
+        let mut nodes = vec![&self.node];
+        while let Some(node) = nodes.pop() {
+            match node {
+                RegexNode::Concat(subs) if subs.windows(2).any(is_one) => return true,
+                RegexNode::Concat(subs) | RegexNode::Alternate(subs) => nodes.extend(subs),
+                RegexNode::Unary { sub, .. } | RegexNode::Repeat { sub, .. } | RegexNode::Capture(sub) => {
+                    nodes.push(sub);
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+
     /// Returns the minimum number of instructions of the program.
     pub(super) fn instructions_min(&self) -> u64 {
         least::instructions(&self.node, self.encoding)
@@ -42,8 +59,9 @@ impl Rewritten {
 
 /// Compiles a regex; fails once the program has more than `limit` instructions.
 pub(super) fn compile<'m>(regex: &Rewritten, limit: usize, meter: &'m mut Meter) -> Result<Compiled<'m>, GivenUp> {
-    let mut builder = Builder::new(limit, regex.encoding, meter);
-    let all = builder.node(&regex.node)?;
+    let mut compiler = Compiler { builder: Builder::new(limit, regex.encoding, meter) };
+    let all = compiler.node(&regex.node)?;
+    let mut builder = compiler.builder;
     let matched = builder.matched()?;
     let mut all = builder.concat(all, matched)?;
     let start = all.begin;
@@ -67,18 +85,23 @@ fn without_required_prefix(node: RegexNode) -> RegexNode {
     }
 }
 
-impl Builder<'_> {
+/// The compiler of the nodes of one regex.
+struct Compiler<'m> {
+    builder: Builder<'m>,
+}
+
+impl Compiler<'_> {
     fn node(&mut self, node: &RegexNode) -> Result<Fragment, GivenUp> {
-        self.meter.spend(1)?;
+        self.builder.meter.spend(1)?;
         match node {
             RegexNode::NoMatch => Ok(Fragment::default()),
-            RegexNode::Empty => self.nop(),
+            RegexNode::Empty => self.builder.nop(),
             RegexNode::Literal { rune, .. } => self.rune(*rune),
-            RegexNode::String { runes, .. } => self.sequence(runes, |builder, rune| builder.rune(*rune)),
+            RegexNode::String { runes, .. } => self.sequence(runes, |compiler, rune| compiler.rune(*rune)),
             RegexNode::Class(class) => self.class(class),
-            RegexNode::AnyChar => self.ranges(&[(0, self.encoding.rune_max())]),
-            RegexNode::AnyByte => self.bytes(0x00, 0xff),
-            RegexNode::Look(_) => self.condition(),
+            RegexNode::AnyChar => self.ranges(&[(0, self.builder.encoding.rune_max())]),
+            RegexNode::AnyByte => self.builder.bytes(0x00, 0xff),
+            RegexNode::Look(_) => self.builder.condition(),
             RegexNode::Unary { operator, sub, flags } => {
                 let sub = self.node(sub)?;
                 self.unary(*operator, sub, *flags)
@@ -86,15 +109,15 @@ impl Builder<'_> {
             RegexNode::Repeat { sub, minimum, maximum, flags } => self.repeat(sub, *minimum, *maximum, *flags),
             RegexNode::Capture(sub) => {
                 let sub = self.node(sub)?;
-                self.capture(sub)
+                self.builder.capture(sub)
             }
-            RegexNode::Concat(subs) => self.sequence(subs, |builder, sub| builder.node(sub)),
+            RegexNode::Concat(subs) => self.sequence(subs, |compiler, sub| compiler.node(sub)),
             RegexNode::Alternate(subs) => {
                 let mut all: Option<Fragment> = None;
                 for fragment in subs.iter().map(|sub| self.node(sub)).collect::<Result<Vec<_>, _>>()? {
                     all = Some(match all {
                         None => fragment,
-                        Some(all) => self.alternative(all, fragment)?,
+                        Some(all) => self.builder.alternative(all, fragment)?,
                     });
                 }
                 Ok(all.unwrap_or_default())
@@ -112,18 +135,18 @@ impl Builder<'_> {
             let fragment = compile(self, part)?;
             all = Some(match all {
                 None => fragment,
-                Some(all) => self.concat(all, fragment)?,
+                Some(all) => self.builder.concat(all, fragment)?,
             });
         }
-        all.map_or_else(|| self.nop(), Ok)
+        all.map_or_else(|| self.builder.nop(), Ok)
     }
 
     fn rune(&mut self, rune: u32) -> Result<Fragment, GivenUp> {
-        match self.encoding {
+        match self.builder.encoding {
             Encoding::Latin1 => self.ranges(&[(rune, rune)]),
             Encoding::Utf8 => {
                 let bytes = utf8::bytes(rune);
-                self.sequence(&bytes, |builder, byte| builder.bytes(*byte, *byte))
+                self.sequence(&bytes, |compiler, byte| compiler.builder.bytes(*byte, *byte))
             }
         }
     }
@@ -138,14 +161,14 @@ impl Builder<'_> {
     }
 
     fn ranges(&mut self, ranges: &[RuneRange]) -> Result<Fragment, GivenUp> {
-        match self.encoding {
-            Encoding::Utf8 => utf8::fragment(self, ranges),
+        match self.builder.encoding {
+            Encoding::Utf8 => utf8::fragment(&mut self.builder, ranges),
             Encoding::Latin1 => {
                 let mut all = Fragment::default();
                 for (low, high) in ranges {
                     let byte = |rune: u32| u8::try_from(rune).unwrap_or(u8::MAX);
-                    let range = self.bytes(byte(*low), byte(*high))?;
-                    all = self.alternative(all, range)?;
+                    let range = self.builder.bytes(byte(*low), byte(*high))?;
+                    all = self.builder.alternative(all, range)?;
                 }
                 Ok(all)
             }
@@ -155,9 +178,9 @@ impl Builder<'_> {
     fn unary(&mut self, operator: Unary, sub: Fragment, flags: Flags) -> Result<Fragment, GivenUp> {
         let greedy = !flags.has(Flags::NON_GREEDY);
         match operator {
-            Unary::Star => self.star(sub, greedy),
-            Unary::Plus => self.plus(sub, greedy),
-            Unary::Quest => self.quest(sub, greedy),
+            Unary::Star => self.builder.star(sub, greedy),
+            Unary::Plus => self.builder.plus(sub, greedy),
+            Unary::Quest => self.builder.quest(sub, greedy),
         }
     }
 
@@ -184,9 +207,9 @@ impl Builder<'_> {
             parts.push(self.optional(sub, optional, flags)?);
         }
         let mut parts = parts.into_iter();
-        let Some(mut all) = parts.next() else { return self.nop() };
+        let Some(mut all) = parts.next() else { return self.builder.nop() };
         for part in parts {
-            all = self.concat(all, part)?;
+            all = self.builder.concat(all, part)?;
         }
         Ok(all)
     }
@@ -199,7 +222,7 @@ impl Builder<'_> {
         }
         let mut inner = self.node(&simplify::squashed(Unary::Quest, sub.clone(), flags))?;
         while let Some(copy) = outer.pop() {
-            let both = self.concat(copy, inner)?;
+            let both = self.builder.concat(copy, inner)?;
             inner = self.unary(Unary::Quest, both, flags)?;
         }
         Ok(inner)

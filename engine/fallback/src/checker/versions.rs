@@ -62,7 +62,7 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
     if !may_be_served_in_another_version(&served.body) {
         object(About::Version, "objects of its kind are served in the current version only");
     }
-    if let Some(why) = without_origin(key, desired.map(|desired| &*desired.metadata.uid), served, world) {
+    if let Some(why) = without_origin(key, desired.map(|desired| &**desired), served, world) {
         object(About::Version, why);
     }
     if let (Some(age), Some(since)) = (world.settings.fallback.max_backfill_age, world.since.get(key))
@@ -77,8 +77,15 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
 }
 
 /// Returns the reason why no acknowledged version allows this content to be served.
-fn without_origin(key: &ObjectKey, uid: Option<&str>, served: &Object, world: &World<'_>) -> Option<&'static str> {
-    let mut origins = world.last_valid.of(key, uid).filter(|version| same_content(&version.object.body, &served.body));
+fn without_origin(
+    key: &ObjectKey,
+    desired: Option<&Object>,
+    served: &Object,
+    world: &World<'_>,
+) -> Option<&'static str> {
+    let versions = world.last_valid.of(key, desired.map(|desired| &*desired.metadata.uid));
+    let now = desired.map(|desired| &desired.body);
+    let mut origins = versions.filter(|version| same_content(&version.object.body, &served.body, now));
     match origins.next() {
         None => Some("no Envoy has acknowledged this version of this object"),
         Some(version) if is_never(&version.object) => {
@@ -187,12 +194,22 @@ pub(super) fn hostnames(object: &Object) -> &[Arc<str>] {
     }
 }
 
-/// Compares the content of two versions. Of routes, only the rules come from an earlier version.
-fn same_content(proven: &Body, served: &Body) -> bool {
+/// Compares the content of two versions. Of routes, only the rules come from an earlier version, and each of them may be
+/// a rule of the desired version.
+fn same_content(proven: &Body, served: &Body, desired: Option<&Body>) -> bool {
     match (proven, served) {
-        (Body::HttpRoute(proven), Body::HttpRoute(served)) => proven.rules == served.rules,
-        (Body::GrpcRoute(proven), Body::GrpcRoute(served)) => proven.rules == served.rules,
-        (Body::HttpProxy(proven), Body::HttpProxy(served)) => proven.routes == served.routes,
+        (Body::HttpRoute(proven), Body::HttpRoute(served)) => {
+            let now = desired.and_then(|now| if let Body::HttpRoute(now) = now { Some(&now.rules[..]) } else { None });
+            of_either(&proven.rules, &served.rules, now)
+        }
+        (Body::GrpcRoute(proven), Body::GrpcRoute(served)) => {
+            let now = desired.and_then(|now| if let Body::GrpcRoute(now) = now { Some(&now.rules[..]) } else { None });
+            of_either(&proven.rules, &served.rules, now)
+        }
+        (Body::HttpProxy(proven), Body::HttpProxy(served)) => {
+            let now = desired.and_then(|now| if let Body::HttpProxy(now) = now { Some(&now.routes[..]) } else { None });
+            of_either(&proven.routes, &served.routes, now)
+        }
         (Body::TrafficPolicy(proven), Body::TrafficPolicy(served)) => {
             (&proven.spec, &proven.unread) == (&served.spec, &served.unread)
         }
@@ -210,4 +227,10 @@ fn same_content(proven: &Body, served: &Body) -> bool {
         }
         _ => proven == served,
     }
+}
+
+/// Checks whether each served rule is the proven one, or a desired one.
+fn of_either<T: PartialEq>(proven: &[T], served: &[T], desired: Option<&[T]>) -> bool {
+    let is_desired = |rule: &T| desired.is_some_and(|desired| desired.contains(rule));
+    proven.len() == served.len() && proven.iter().zip(served).all(|(proven, rule)| proven == rule || is_desired(rule))
 }

@@ -68,9 +68,13 @@ pub struct Budget {
 
 impl Budget {
     /// Records that a serving Envoy refused contents of these owners. With one owner, that owner is charged. With
-    /// several owners, the ones with a recent refusal are charged; if there is none, no owner is charged.
+    /// several owners, the ones with a recent refusal are charged; if there is none, no owner is charged. Owners with a
+    /// recent refusal do not use the reserved part of the common budget, whatever Envoys refuse of them.
     pub fn refused(&mut self, owners: &BTreeSet<Arc<str>>, now_ms: u64) {
-        self.common.take(now_ms, REFILL_MS, CAPACITY);
+        let is_known = owners.iter().any(|owner| self.was_refused_lately(owner, now_ms));
+        if !is_known || self.common.wait_until(now_ms, REFILL_MS, CAPACITY, RESERVED).is_none() {
+            self.common.take(now_ms, REFILL_MS, CAPACITY);
+        }
         let known: Vec<Arc<str>> = match owners.len() {
             1 => owners.iter().cloned().collect(),
             _ => owners.iter().filter(|owner| self.was_refused_lately(owner, now_ms)).cloned().collect(),

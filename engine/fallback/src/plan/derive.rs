@@ -65,6 +65,8 @@ pub struct Derived {
     pub(crate) retry_at: Option<u64>,
     /// For each backfilled object: the served generation, and the time since which it is known to be good.
     pub served: BTreeMap<ObjectKey, (i64, i64)>,
+    /// Whether a served earlier version has desired rules instead of rules without a backend.
+    pub is_mixed: bool,
     /// The objections of the audit, which closed their objects.
     pub objections: Vec<Objection>,
     /// For each broken object that is not served in its last valid version: the reason.
@@ -100,6 +102,7 @@ pub fn derive(world: &World<'_>, graph: &Graph) -> Derived {
         derived.plan = Plan::derive(&nodes, &untried, graph, world, &gates);
         derived.overlay = Overlay::default();
         derived.served.clear();
+        derived.is_mixed = false;
         let mut closed = refused.clone();
         closed.extend(shared.closings(world, &gates));
         lay_over(&mut derived, &closed, &left_out, world);
@@ -333,7 +336,8 @@ fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, left_out: &
                 if let Some(until) = world.stand_in_ends(&node.key, &version.object) {
                     derived.retry_at = Some(derived.retry_at.map_or(until, |other| other.min(until)));
                 }
-                derived.served.insert(node.key.clone(), (generation(world, &node.key, &version.object), version.since));
+                derived.served.insert(node.key.clone(), (version.generation, version.since));
+                derived.is_mixed |= version.is_mixed;
                 derived.overlay.objects.insert(node.key.clone(), version.object);
             }
             // Translation itself has closed what it found invalid.
@@ -355,13 +359,4 @@ fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, left_out: &
         }
     }
     policies::lay_over(derived, refused, left_out, world);
-}
-
-/// Returns the generation of the served version: the metadata of a hybrid are those of the desired version.
-fn generation(world: &World<'_>, key: &ObjectKey, served: &holdfast_api::object::Object) -> i64 {
-    let versions = world.last_valid.of(key, Some(&served.metadata.uid));
-    let same = versions.map(|version| &version.object).find(|object| {
-        crate::eligibility::hybrid::hybrid(world.objects.get(key).map(|object| &**object), object).body == served.body
-    });
-    same.map_or(served.metadata.generation, |object| object.metadata.generation)
 }

@@ -22,12 +22,13 @@ use holdfast_translate::route::{Rendered, RoutePlan};
 use super::derive::Broken;
 use super::fairness::Fairness;
 use super::fitness;
+use super::reachable;
 use super::untried::AcknowledgedRoutes;
 use super::why_not::{Unfit, WhyNot};
 use crate::eligibility::annotation::may_stand_in;
 use crate::eligibility::hybrid::hybrid;
 use crate::eligibility::protection;
-use crate::evidence::last_valid::{LastValid, Version};
+use crate::evidence::last_valid::LastValid;
 use crate::evidence::proof::Proof;
 
 /// All inputs for the decisions of a scope.
@@ -68,7 +69,20 @@ pub struct World<'a> {
     /// The current time, in milliseconds of Unix time.
     pub now_ms: u64,
     /// Results of the choice of a stand-in version: a plan is derived several times.
-    pub candidates: RefCell<BTreeMap<ObjectKey, Result<Version, WhyNot>>>,
+    pub candidates: RefCell<BTreeMap<ObjectKey, Result<StandIn, WhyNot>>>,
+}
+
+/// A version that can be served instead of an object.
+#[derive(Clone, Debug)]
+pub struct StandIn {
+    /// The object, with the current claims.
+    pub object: Arc<Object>,
+    /// The generation of the proven version.
+    pub generation: i64,
+    /// The time of the proof, in seconds of Unix time.
+    pub since: i64,
+    /// Whether rules without a backend were replaced by desired ones.
+    pub is_mixed: bool,
 }
 
 impl World<'_> {
@@ -116,12 +130,12 @@ impl World<'_> {
     }
 
     /// Returns the version that can be served instead of an object: the newest proven one that may be served now.
-    pub fn candidate(&self, key: &ObjectKey) -> Option<Version> {
+    pub fn candidate(&self, key: &ObjectKey) -> Option<StandIn> {
         self.choice(key).ok()
     }
 
     /// Returns this version, or why there is none.
-    pub(crate) fn choice(&self, key: &ObjectKey) -> Result<Version, WhyNot> {
+    pub(crate) fn choice(&self, key: &ObjectKey) -> Result<StandIn, WhyNot> {
         if let Some(known) = self.candidates.borrow().get(key) {
             return known.clone();
         }
@@ -130,7 +144,7 @@ impl World<'_> {
         found
     }
 
-    fn find(&self, key: &ObjectKey) -> Result<Version, WhyNot> {
+    fn find(&self, key: &ObjectKey) -> Result<StandIn, WhyNot> {
         let desired = self.objects.get(key).map(|object| &**object);
         let uid = desired.map(|object| &*object.metadata.uid);
         if (desired.is_none() && !self.unusable.contains(key)) || self.last_valid.of(key, uid).next().is_none() {
@@ -145,7 +159,10 @@ impl World<'_> {
         };
         let mut newest = None;
         for version in self.last_valid.of(key, uid) {
-            let object = hybrid(desired, &version.object);
+            let earlier = hybrid(desired, &version.object);
+            let object = reachable::with_backends_of_today(earlier.clone(), self);
+            let is_mixed = !Arc::ptr_eq(&earlier, &object);
+            let generation = version.object.metadata.generation;
             if desired.is_some_and(|desired| desired.body == object.body) {
                 continue;
             }
@@ -155,8 +172,7 @@ impl World<'_> {
                 () if !has_content(&version.object) => Some(Unfit::Empty),
                 () => lost().or_else(|| fitness::unfit(&object, self)),
             };
-            let Some(why) = why else { return Ok(Version { object, since: version.since }) };
-            let generation = version.object.metadata.generation;
+            let Some(why) = why else { return Ok(StandIn { object, generation, since: version.since, is_mixed }) };
             newest.get_or_insert(WhyNot::Unfit { generation, why });
         }
         Err(newest.unwrap_or(WhyNot::SameContent))
@@ -239,11 +255,13 @@ impl World<'_> {
             .any(|(content, node)| section.is_none_or(|section| *node.section == *section) && self.refuses(content))
     }
 
-    /// Returns how a refused unit can be answered: the first manner that was not refused itself. While another unit of
-    /// the object is on trial, the response contains nothing that Envoy could refuse, because a refusal would count
-    /// against the other unit. A response that is on trial itself is not restricted in this way.
+    /// Returns how a refused unit can be answered: the first manner that was not refused itself. In two cases the
+    /// response contains nothing that Envoy could refuse: while another unit of the object is on trial, because a
+    /// refusal would count against the other unit, and while the unit waits for a trial, because its response would be
+    /// tried without waiting. A response that is on trial itself is not restricted in this way.
     pub(crate) fn manner(&self, node: &Node) -> Manner {
         let beside_a_trial = self.apart.is_some_and(|apart| apart.contains(&node.key));
+        let is_restricted = beside_a_trial || self.waits_for_a_trial(node);
         let is_beyond_doubt = |plan: &RoutePlan| {
             let mut own = plan.routes.iter().filter(|rendered| rendered.node() == *node);
             let is_proven = || {
@@ -259,11 +277,21 @@ impl World<'_> {
             let over = Overlay { closed: BTreeMap::from([(node.key.clone(), closed)]), ..Overlay::default() };
             let plan = self.translator.try_route(&node.key, &over, self.objects);
             plan.is_some_and(|plan| {
-                let is_safe = !beside_a_trial || *how == Manner::Narrowed || is_beyond_doubt(&plan);
+                let is_safe = !is_restricted || *how == Manner::Narrowed || is_beyond_doubt(&plan);
                 is_safe && !self.is_refused(&plan, Some(&node.section))
             })
         };
         [Manner::AsWritten, Manner::Narrowed].into_iter().find(answers).unwrap_or(Manner::LeftOut)
+    }
+
+    /// Checks whether a unit has content that waits, because of itself or because of its owner.
+    fn waits_for_a_trial(&self, node: &Node) -> bool {
+        let waits = |content: &Content| !self.proof.is_known_good(content) && self.waits(node, content).is_some();
+        let Some(plan) = self.translator.route(&node.key) else { return false };
+        let contents = self.translator.contents(self.gateway, plan);
+        let own = contents.iter().filter(|(_, of)| of == node).map(|(content, _)| content);
+        let mut untried = own.filter(|content| !self.on_trial.contains(content));
+        untried.any(waits)
     }
 
     /// Checks whether policies are attached to the route, or to rules of it. Earlier versions may lack the rules that

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use holdfast_api::apis::kinds;
 use holdfast_envoy::hold::Refusal;
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{Detected, ObjectKey};
 use holdfast_xds::ResourceType;
 
 use super::view::{EnvoyCounts, ServedState};
@@ -33,15 +33,37 @@ impl FallbackScope {
     /// Returns the message of a broken node. While everything is held, Envoy's message is about the held configuration
     /// as a whole.
     pub fn message_of(&self, broken: &Broken) -> String {
+        let Some(refusal) = self.refusal_while_held(broken) else { return broken.message.to_string() };
+        let (kind, name) = (refusal.kind.short_name(), &refusal.resource);
+        let refused = format!("Envoy refused {kind} {name}: {}", refusal.message);
+        match self.is_only_change(refusal) {
+            true => refused,
+            false => format!("{}; {refused}", broken.message),
+        }
+    }
+
+    /// Returns how a broken node was detected. While everything is held, the object with the only change is known to be
+    /// the refused one.
+    pub fn detected_of(&self, broken: &Broken) -> Detected {
+        match self.refusal_while_held(broken) {
+            Some(refusal) if self.is_only_change(refusal) => Detected::Nack,
+            _ => broken.detected,
+        }
+    }
+
+    /// Returns the refusal because of which everything is held, and the node with it.
+    fn refusal_while_held(&self, broken: &Broken) -> Option<&Refusal> {
         let is_held = self.whole.held && &*broken.message == HELD;
         let newest = || self.verdicts.newest_remembered().and_then(|version| self.hold.refused_as(version));
-        match is_held.then(|| newest().or_else(|| self.hold.refused().next())).flatten() {
-            Some(refusal) => {
-                let (kind, name) = (refusal.kind.short_name(), &refusal.resource);
-                format!("{}; Envoy refused {kind} {name}: {}", broken.message, refusal.message)
-            }
-            None => broken.message.to_string(),
-        }
+        is_held.then(|| newest().or_else(|| self.hold.refused().next())).flatten()
+    }
+
+    /// Checks whether only one object has changes that no Envoy has acknowledged, and only routes are refused. A
+    /// listener can be refused without a change of an object, for example because its port is taken.
+    fn is_only_change(&self, refusal: &Refusal) -> bool {
+        let keys: BTreeSet<&ObjectKey> = self.derived.broken.keys().map(|node| &node.key).collect();
+        let mut others = self.hold.refusals();
+        keys.len() == 1 && refusal.kind == ResourceType::Route && others.all(|other| other.kind == ResourceType::Route)
     }
 
     /// Returns what the Envoys of the scope are served.

@@ -128,9 +128,21 @@ pub struct ReplacedObject {
     pub section: Arc<str>,
     /// The status code of the response.
     pub response: u16,
-    /// Whether translation closed the part, and no step of a plan.
+    /// What closed the part.
     #[serde(skip)]
-    pub without_step: bool,
+    pub closed_by: ClosedBy,
+}
+
+/// What closed a part of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClosedBy {
+    /// A step of a plan.
+    #[default]
+    Step,
+    /// Translation, without a step.
+    Translation,
+    /// Translation, because no backend of the part exists or may be used.
+    MissingBackend,
 }
 
 /// The type of the part of an object that is replaced or left out.
@@ -190,9 +202,9 @@ pub struct ExcludedObject {
     /// The path of the part in the object, such as `listeners[web]`; empty for the whole object.
     #[serde(default)]
     pub section: Arc<str>,
-    /// Whether translation closed the part, and no step of a plan.
+    /// What closed the part.
     #[serde(skip)]
-    pub without_step: bool,
+    pub closed_by: ClosedBy,
 }
 
 /// The state of a Gateway.
@@ -227,7 +239,8 @@ pub struct GatewayState {
     /// report to the next.
     #[serde(skip)]
     pub unrecovered: BTreeSet<Identity>,
-    /// Whether a part of the Gateway, or of its routes, is closed without a step of the plan.
+    /// Whether a part of the Gateway, or of its routes, is closed without a step of the plan. A rule that is closed
+    /// because its backends are missing does not count.
     #[serde(skip)]
     pub closes: bool,
     /// The time since which the oldest served last valid version is known to be good.
@@ -315,12 +328,12 @@ impl FallbackReport {
 
     /// Returns the entries that steps of plans replace.
     pub fn replaced_by_steps(&self) -> impl Iterator<Item = &ReplacedObject> {
-        self.replaced_objects.iter().filter(|entry| !entry.without_step)
+        self.replaced_objects.iter().filter(|entry| entry.closed_by == ClosedBy::Step)
     }
 
     /// Returns the entries that steps of plans leave out.
     pub fn excluded_by_steps(&self) -> impl Iterator<Item = &ExcludedObject> {
-        self.excluded_objects.iter().filter(|entry| !entry.without_step)
+        self.excluded_objects.iter().filter(|entry| entry.closed_by == ClosedBy::Step)
     }
 
     /// Returns the objects that are at fault or in a step, and those that were and are still closed at some listener.
@@ -338,10 +351,12 @@ impl FallbackReport {
         self.gateways.iter().find(|gateway| *gateway.name == *name)
     }
 
-    /// Returns the objects in each step, each once, with the name of the step.
+    /// Returns the objects in each step, each once, with the name of the step. Objects are not counted for a missing
+    /// backend, which has a metric of its own.
     pub fn by_step(&self) -> BTreeSet<(&'static str, &Identity)> {
         let backfilled = self.backfilled_objects.iter().map(|object| ("backfilled", &object.object));
-        let replaced = self.replaced_objects.iter().map(|object| ("replaced", &object.object));
+        let replaced = self.replaced_objects.iter().filter(|object| object.closed_by != ClosedBy::MissingBackend);
+        let replaced = replaced.map(|object| ("replaced", &object.object));
         let excluded = self.excluded_objects.iter().map(|object| ("excluded", &object.object));
         backfilled.chain(replaced).chain(excluded).collect()
     }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
+use holdfast_api::settings::body_for;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::filters;
 use holdfast_envoy::hold::Hold;
@@ -130,7 +131,15 @@ impl Revocation<'_, '_> {
 
     /// Returns the response of a route that must no longer be served; `None` if the route continues to be served.
     fn closed(&self, held: &Held<'_>) -> Option<FixedResponse> {
-        self.must_close(held).then(|| self.answered_today(held).unwrap_or_else(|| answer(self.inputs)))
+        self.must_close(held).then(|| self.answered_today(held).unwrap_or_else(|| self.answer_of(held.route.name())))
+    }
+
+    /// Returns the response of a closed route. Its body names the kind of the route object.
+    fn answer_of(&self, route: &str) -> FixedResponse {
+        let FixedResponse { status, body, .. } = answer(self.inputs);
+        let owner = names::object_of_route(route);
+        let body = owner.map_or_else(|| body.clone(), |owner| body_for(&body, &owner.kind));
+        FixedResponse::new(status, body)
     }
 
     /// Returns the current response of a route that is closed in the current translation as well.

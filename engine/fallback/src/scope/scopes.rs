@@ -131,14 +131,16 @@ impl FallbackScopes {
         self.drop_what_is_gone(inputs, actions);
         let mut touched: BTreeSet<ObjectKey> = changes.fleets.into_iter().map(|(id, _)| id.gateway).collect();
         touched.extend(changes.endpoints);
-        let mut replan: BTreeSet<ObjectKey> = changes.gateways;
+        // An earlier version of a route may have lost a backend.
+        let mut replan: BTreeSet<ObjectKey> = changes.gateways.into_iter().chain(changes.stand_ins).collect();
         for key in &changes.routes {
             replan.extend(inputs.translator.route(key).iter().flat_map(|plan| plan.concerns()).cloned());
         }
         // An object that is unusable now is broken wherever a version of it is known.
         for scope in self.gateways.values().flatten() {
             let known = inputs.unusable.iter().any(|key| scope.evidence.last_valid.of(key, None).next().is_some());
-            if known || scope.has_outlived(inputs) {
+            // The missing backend of an earlier version may exist again, and no translated unit reads it.
+            if known || scope.derived.is_mixed || scope.has_outlived(inputs) {
                 replan.insert(scope.id.gateway.clone());
             }
         }

@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use holdfast_api::fault::Fault;
 use holdfast_api::section::HOST;
 use holdfast_fallback::served_state::speaking;
-use holdfast_fallback::view::{ExcludedObject, ReplacedObject, Scope};
+use holdfast_fallback::view::{ClosedBy, ExcludedObject, ReplacedObject, Scope};
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::claims::{ListenerId, Parent};
 use holdfast_translate::listener::ListenerState;
@@ -14,6 +15,7 @@ use holdfast_translate::listener::ListenerState;
 use super::FallbackSurvey;
 use crate::report::ReplacementView;
 use crate::report::health::listeners;
+use crate::report::missing::is_missing_backend;
 
 /// A closed part, with its cause.
 struct Closed {
@@ -22,20 +24,32 @@ struct Closed {
     scope: Scope,
     cause: ObjectKey,
     response: Option<u16>,
+    closed_by: ClosedBy,
 }
 
 /// Adds the closed parts of all Gateways to a survey.
 pub(super) fn add(survey: &mut FallbackSurvey<'_>) {
-    for replacement in survey.engine.replacements() {
-        let closed = of_replacement(replacement);
-        note(survey, closed);
+    let engine = survey.engine;
+    let replacements = engine.replacements();
+    let faults = if replacements.is_empty() { Vec::new() } else { engine.faults() };
+    let missing = faults.iter().filter(|fault| is_missing_backend(fault));
+    // A replacement has the message of its first fault, for a route of the Gateway API with the field.
+    let both = |fault: &Fault| [fault.message.clone(), format!("{}: {}", fault.field, fault.message)];
+    let missing: BTreeSet<(&ObjectKey, String)> =
+        missing.flat_map(|fault| both(fault).map(|message| (&fault.object, message))).collect();
+    for replacement in replacements {
+        let closed_by = match missing.contains(&(&replacement.object, replacement.message.clone())) {
+            true => ClosedBy::MissingBackend,
+            false => ClosedBy::Translation,
+        };
+        note(survey, of_replacement(replacement, closed_by));
     }
     for closed in listeners_and_routes(survey) {
         note(survey, closed);
     }
 }
 
-fn of_replacement(view: ReplacementView) -> Closed {
+fn of_replacement(view: ReplacementView, closed_by: ClosedBy) -> Closed {
     let ReplacementView { gateway, object, section, scope, response, policy, .. } = view;
     let cause = policy.unwrap_or_else(|| object.clone());
     let scope = match scope {
@@ -43,7 +57,7 @@ fn of_replacement(view: ReplacementView) -> Closed {
         "routeConfiguration" => Scope::RouteConfiguration,
         _ => super::scope(&section),
     };
-    Closed { gateway: gateway.into(), node: Node::section(object, section.as_str()), scope, cause, response }
+    Closed { gateway: gateway.into(), node: Node::section(object, section.as_str()), scope, cause, response, closed_by }
 }
 
 /// Returns the listeners that some Envoys are not served, and the routes at such listeners only.
@@ -74,7 +88,7 @@ fn listeners_and_routes(survey: &FallbackSurvey<'_>) -> Vec<Closed> {
                     false => (listener.unit(key), Scope::Listener),
                 };
                 let (gateway, cause) = (plan.name.clone(), node.key.clone());
-                closed.push(Closed { gateway, node, scope, cause, response: None });
+                closed.push(Closed { gateway, node, scope, cause, response: None, closed_by: ClosedBy::Translation });
             }
         }
     }
@@ -92,7 +106,7 @@ fn listeners_and_routes(survey: &FallbackSurvey<'_>) -> Vec<Closed> {
             let node = Node::section(key.clone(), section.as_str());
             let cause = parent.set.as_ref().unwrap_or(&parent.gateway).clone();
             let gateway = parent.gateway.namespaced_name().into();
-            closed.push(Closed { gateway, node, scope, cause, response: None });
+            closed.push(Closed { gateway, node, scope, cause, response: None, closed_by: ClosedBy::Translation });
         }
     }
     closed
@@ -100,25 +114,26 @@ fn listeners_and_routes(survey: &FallbackSurvey<'_>) -> Vec<Closed> {
 
 /// Adds a closed part, unless a step of the plan reports it. A Gateway that is held is reported as such.
 fn note(survey: &mut FallbackSurvey<'_>, closed: Closed) {
-    let Closed { gateway, node, scope, cause, response } = closed;
+    let Closed { gateway, node, scope, cause, response, closed_by } = closed;
     let Some(state) = survey.gateways.iter_mut().find(|state| state.name == gateway) else { return };
     let steps = &state.deviations.steps;
     if state.deviations.held || steps.contains_key(&node) || steps.contains_key(&Node::whole(node.key.clone())) {
         return;
     }
-    state.closes = true;
+    // Missing backends have a metric and an alert of their own.
+    state.closes |= closed_by != ClosedBy::MissingBackend;
     let object = survey.identity(&node.key, None);
     let causing_objects = BTreeSet::from([cause.to_string()]);
     let Node { key, section } = node;
     match response {
         Some(response) => {
             let at = (key, section.clone(), response);
-            let fresh = ReplacedObject { object, causing_objects, scope, section, response, without_step: true };
+            let fresh = ReplacedObject { object, causing_objects, scope, section, response, closed_by };
             survey.replaced.entry(at).or_insert(fresh);
         }
         None => {
             let at = Node::section(key, section.clone());
-            let fresh = ExcludedObject { object, causing_objects, scope, section, without_step: true };
+            let fresh = ExcludedObject { object, causing_objects, scope, section, closed_by };
             survey.excluded.entry(at).or_insert(fresh);
         }
     }

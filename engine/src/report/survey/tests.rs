@@ -1,7 +1,7 @@
 //! Reports of engines that are driven with objects; simulated Envoys (`PlayedEnvoy`) refuse certain words.
 
 use holdfast_api::settings::{Fallback, Settings};
-use holdfast_fallback::view::{FallbackReport, ServedState, Status};
+use holdfast_fallback::view::{ClosedBy, FallbackReport, ServedState, Status};
 use holdfast_graph::ObjectKey;
 use holdfast_store::{LastValidStore, MemoryStore};
 use serde_json::{Value, json};
@@ -399,8 +399,27 @@ fn the_page_has_the_fields_that_it_is_meant_to_have() {
         causing_objects: report.replaced_objects[0].causing_objects.clone(),
         scope: holdfast_fallback::view::Scope::Listener,
         section: "listeners[web]".into(),
-        without_step: false,
+        closed_by: ClosedBy::Step,
     };
     report.excluded_objects.push(excluded);
     assert_eq!(shape(&serde_json::to_value(&report).unwrap()), shape(&example));
+}
+
+#[test]
+fn a_missing_backend_is_on_the_page_and_no_fallback_in_metrics() {
+    let routes = [
+        route(5, &exact("/fine")).replace("{name: cart, port: 80}", "{name: nowhere, port: 80}"),
+        "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {name: root, namespace: shop}\n\
+         spec: {virtualhost: {fqdn: proxy.test}, routes: [{services: [{name: nowhere, port: 80}]}]}"
+            .to_owned(),
+    ];
+    for yaml in routes {
+        let mut scene = Scene::new(Fallback::default(), envoys());
+        scene.apply(&yaml);
+        let report = scene.engine.fallback();
+        let replaced: Vec<_> = report.replaced_objects.iter().map(|entry| entry.closed_by).collect();
+        assert!(!replaced.is_empty() && replaced.iter().all(|by| *by == ClosedBy::MissingBackend), "{report:?}");
+        assert!(!report.gateway("infra/public").unwrap().closes, "{report:?}");
+        assert!(report.counts().keys().all(|(step, _)| *step != "replaced"), "{report:?}");
+    }
 }

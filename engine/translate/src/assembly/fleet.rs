@@ -543,7 +543,7 @@ impl Fleet {
     fn finish_host(&mut self, table_name: &TableName, host: &Host) {
         let levels = self.levels_at(table_name, host).map(|level| level.cloned());
         let is_closed = self.is_closed(table_name, host);
-        let answer = everything(&self.closed);
+        let answer = everything(&self.closed_response(self.closing(table_name, host)));
         let Some(table) = self.tables.get_mut(table_name) else { return };
         let Some(state) = table.hosts.get_mut(host) else { return };
         if state.base.is_none() && state.routes.is_empty() {
@@ -606,7 +606,8 @@ impl Fleet {
         let level = self.levels.tables.get(name);
         let (nothing, no_guards) = (Filters::new(), Guards::default());
         let (body, version) = if self.is_closed_at(&Scope::Table(name.clone())) {
-            let answer = everything(&self.closed);
+            let policy = level.and_then(|level| level.closed.as_ref()).map(|(policy, _)| policy);
+            let answer = everything(&self.closed_response(policy));
             let any = Host::any();
             let (host, domain) = (names::virtual_host(&any), any.domain().to_owned());
             let host = encode::route_configuration::virtual_host(

@@ -21,7 +21,7 @@ pub(super) fn of(key: &ObjectKey, behalf: Behalf<'_>, reader: &mut Reader<'_>) -
     let bundle = match reader.object(key).map(|object| &object.body) {
         Some(Body::ConfigMap(map)) => map.data.get(ENTRY).map(|text| Arc::<[u8]>::from(text.clone())),
         Some(Body::Secret(secret)) => secret.data.get(ENTRY).map(|bytes| Arc::<[u8]>::from(&bytes[..])),
-        _ => return Err(format!("{} does not exist", name())),
+        _ => return Err(format!("{} {}", name(), reader.lacking(key))),
     };
     let bundle = bundle.ok_or_else(|| format!("{} has no entry {ENTRY}", name()))?;
     usable(&bundle).map_err(|why| format!("{ENTRY} of {} {why}", name()))?;
@@ -37,11 +37,11 @@ fn usable(bundle: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns a Secret; an error message where it does not exist.
+/// Returns a Secret; an error message where there is none.
 pub(super) fn secret<'a>(key: &ObjectKey, behalf: Behalf<'_>, reader: &mut Reader<'a>) -> Result<&'a Secret, String> {
     reader.edge(behalf.key, behalf.section, key, behalf.role);
     match reader.object(key).map(|object| &object.body) {
         Some(Body::Secret(secret)) => Ok(secret),
-        _ => Err(format!("Secret {} does not exist", key.namespaced_name())),
+        _ => Err(format!("Secret {} {}", key.namespaced_name(), reader.lacking(key))),
     }
 }

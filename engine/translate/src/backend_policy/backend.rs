@@ -98,8 +98,12 @@ fn found<'a>(
         );
         return Err(refused(referrer, "", "RefNotPermitted", message));
     }
-    let missing = || refused(referrer, ".name", "BackendNotFound", format!("{kind} {name} does not exist"));
-    reader.object(key).ok_or_else(missing)
+    reader.object(key).ok_or_else(|| {
+        let message = format!("{kind} {name} {}", reader.lacking(key));
+        let Refused { fault, policy } = *refused(referrer, ".name", "BackendNotFound", message);
+        let cause = reader.is_unreadable(key).then(|| key.clone());
+        Box::new(Refused { fault: fault.caused_by(cause), policy })
+    })
 }
 
 /// Resolves a reference to a port of a Service.

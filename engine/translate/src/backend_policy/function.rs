@@ -177,7 +177,11 @@ fn call_key(
     reader.edge(behalf.key, behalf.section, &secret, behalf.role);
     // Keys are never read from an earlier version.
     let Some(Body::Secret(found)) = reader.current(&secret).map(|object| &object.body) else {
-        notes.missing(field, "SecretNotFound", format!("Secret {} does not exist", secret.namespaced_name()));
+        notes.missing(
+            field,
+            "SecretNotFound",
+            format!("Secret {} {}", secret.namespaced_name(), reader.lacking(&secret)),
+        );
         return None;
     };
     let data = &found.data;

@@ -65,7 +65,7 @@ fn read_map(
     reader.edge(key, "", map, Role::Mentions);
     let name = map.namespaced_name();
     let Some(Body::ConfigMap(found)) = reader.object(map).map(|object| &object.body) else {
-        return Err(fault(Class::Referential, format!("ConfigMap {name} does not exist, or cannot be read")));
+        return Err(fault(Class::Referential, format!("ConfigMap {name} {}", reader.lacking(map))));
     };
     let Some(text) = found.data.get(KEY) else {
         return Err(fault(Class::Invalid, format!("ConfigMap {name} has no {KEY:?}")));

@@ -158,12 +158,16 @@ fn not_enforced(
         let fault = Fault::new(&place.object.key, why.class, field, NOT_ENFORCED, &message);
         outcome.faults.push(fault.caused_by(Some(policy.clone())));
     }
-    let mut outcome = broken(place, matches, section, message, &answering(settings), outcome);
-    if let Some(replaced) = &mut outcome.replaced {
-        replaced.class = why.class;
-        replaced.policy = Some(policy.clone());
-    }
-    outcome
+    let settings = answering(settings);
+    let fault = Replaced {
+        object: place.object.key.clone(),
+        section,
+        response: None,
+        class: why.class,
+        message,
+        policy: Some(policy.clone()),
+    };
+    replaced(place, matches, fault, &settings, outcome)
 }
 
 /// Returns the action of a rule that forwards requests; without any usable backend, a direct response.
@@ -273,16 +277,28 @@ fn broken(
     section: String,
     message: String,
     settings: &Settings,
+    outcome: Outcome,
+) -> Outcome {
+    let (object, class) = (place.object.key.clone(), Class::Invalid);
+    let fault = Replaced { object, section, response: None, class, message, policy: None };
+    replaced(place, matches, fault, settings, outcome)
+}
+
+/// Replaces a rule by a direct response. Its body names the kind of the object at fault: the policy or the route.
+fn replaced(
+    place: Place<'_>,
+    matches: &[Ranked],
+    fault: Replaced,
+    settings: &Settings,
     mut outcome: Outcome,
 ) -> Outcome {
+    let kind = fault.policy.as_ref().unwrap_or(&fault.object).kind.clone();
     let response = settings
         .replacement
         .as_ref()
-        .map(|replacement| FixedResponse::new(replacement.code, body_for(&replacement.body, &place.object.key.kind)));
+        .map(|replacement| FixedResponse::new(replacement.code, body_for(&replacement.body, &kind)));
     let code = response.as_ref().map(|response| response.status);
-    let object = place.object.key.clone();
-    let (class, policy) = (Class::Invalid, None);
-    outcome.replaced = Some(Replaced { object, section, response: code, class, message, policy });
+    outcome.replaced = Some(Replaced { response: code, ..fault });
     for (entry, ranked) in matches.iter().enumerate() {
         let Some(response) = response.clone() else { break };
         outcome.routes.push(place.route(entry, ranked, Action::Respond(response)));

@@ -77,7 +77,7 @@ pub(crate) fn at_secret(secret: &ObjectKey, fault: DateFault) -> String {
 /// Checks that the Secret contains a certificate and a key that Envoy can use; returns its dates.
 pub(crate) fn certificate(key: &ObjectKey, reader: &mut Reader<'_>) -> Result<CertificateDates, (Class, String)> {
     let Some(object) = reader.object(key) else {
-        return Err((Class::Referential, format!("Secret {} does not exist", key.namespaced_name())));
+        return Err((Class::Referential, format!("Secret {} {}", key.namespaced_name(), reader.lacking(key))));
     };
     let Body::Secret(secret) = &object.body else {
         return Err((Class::Invalid, format!("{key} is no Secret")));

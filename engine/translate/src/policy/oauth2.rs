@@ -121,7 +121,8 @@ fn secret(name: &str, used: &mut Used<'_, '_, '_>) -> Option<ClientSecret> {
     let content = match found {
         Ok(content) => content.clone(),
         Err(reason) => {
-            let lacking = if reason == "SecretNotFound" { "does not exist" } else { "has no entry client-secret" };
+            let is_missing = reason == "SecretNotFound";
+            let lacking = if is_missing { used.reading.reader.lacking(&key) } else { "has no entry client-secret" };
             used.missing(field, reason, format!("Secret {} {lacking}", key.namespaced_name()));
             return None;
         }

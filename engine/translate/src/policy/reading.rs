@@ -223,7 +223,8 @@ impl<'r, 'a> Reading<'r, 'a> {
                 Some(secret)
             }
             None => {
-                self.missing(field, "SecretNotFound", format!("Secret {} does not exist", key.namespaced_name()));
+                let message = format!("Secret {} {}", key.namespaced_name(), self.reader.lacking(&key));
+                self.missing(field, "SecretNotFound", message);
                 None
             }
         }

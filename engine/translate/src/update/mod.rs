@@ -67,6 +67,8 @@ pub struct Changes {
     pub gateways: BTreeSet<ObjectKey>,
     /// Routes that were translated again, changed or not.
     pub routes: BTreeSet<ObjectKey>,
+    /// Gateways with a route in another version that was translated again, changed or not.
+    pub stand_ins: BTreeSet<ObjectKey>,
     /// Gateways with changed endpoints that only an earlier configuration uses.
     pub endpoints: BTreeSet<ObjectKey>,
 }
@@ -78,6 +80,7 @@ impl Changes {
         self.withdrawn.extend(later.withdrawn);
         self.gateways.extend(later.gateways);
         self.routes.extend(later.routes);
+        self.stand_ins.extend(later.stand_ins);
         self.endpoints.extend(later.endpoints);
     }
 }
@@ -184,7 +187,10 @@ impl Translator {
             Unit::Backend(key) => self.redo_backend(unit, key, run),
             Unit::LevelsVariant(fleet) => self.redo_levels_variant(unit, fleet, run.objects),
             Unit::GatewayVariant(fleet) => self.redo_gateway_variant(unit, fleet, run.objects),
-            Unit::RouteVariant(fleet, key) => self.redo_route_variant(unit, fleet, key, run.objects),
+            Unit::RouteVariant(fleet, key) => {
+                run.changes.stand_ins.insert(fleet.gateway.clone());
+                self.redo_route_variant(unit, fleet, key, run.objects);
+            }
             Unit::Endpoints(service) => self.redo_endpoints(unit, service, run.objects),
             Unit::Secret(key) => self.redo_secret(unit, key, run.objects),
         }

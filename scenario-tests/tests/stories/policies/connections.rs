@@ -467,15 +467,14 @@ const REFUSED: [&str; 2] = [
     "localReplies: {defaultBodyFormat: {text: \"%FILTER_STATE(x:NOSUCH)%\"}}",
     "localReplies: {defaultBodyFormat: {text: \"%METADATA(NOSUCH:a:b)%\"}}",
 ];
-/// Access logs that only Envoy refuses: an invalid argument, and a condition that does not parse.
-const LOGS_REFUSED: [&str; 2] = [
-    "accessLog: [{fileSink: {path: /dev/stdout, stringFormat: \"%FILTER_STATE(x:NOSUCH)%\"}}]",
-    "accessLog: [{fileSink: {path: /dev/stdout, stringFormat: a}, filter: {celFilter: {match: \"((\"}}}]",
-];
+/// An access log that only Envoy refuses: an invalid argument.
+const LOGS_REFUSED: [&str; 1] =
+    ["accessLog: [{fileSink: {path: /dev/stdout, stringFormat: \"%FILTER_STATE(x:NOSUCH)%\"}}]"];
 /// Faults of access logs and tracing that translation finds.
-const LOGS_UNUSABLE: [&str; 3] = [
+const LOGS_UNUSABLE: [&str; 4] = [
     "accessLog: [{fileSink: {path: /dev/stdout, stringFormat: \"%NOSUCH%\"}}]",
     "accessLog: [{fileSink: {path: /tmp/x, stringFormat: a}}]",
+    "accessLog: [{fileSink: {path: /dev/stdout, stringFormat: a}, filter: {celFilter: {match: \"((\"}}}]",
     "tracing: {provider: {}}",
 ];
 

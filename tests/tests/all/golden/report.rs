@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_api::settings::{CONTROLLER_NAME, INVALID_ROUTE_RESPONSE_BODY, body_for};
+use holdfast_api::settings::{CONTROLLER_NAME, INVALID_ROUTE_RESPONSE_BODY};
 use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_engine::report::ListenerView;
 use holdfast_graph::{Edge, Node, ObjectKey};
@@ -268,15 +268,20 @@ fn canonical(value: Value) -> Value {
             Value::Object(sorted.into_iter().collect())
         }
         Value::Array(values) => values.into_iter().map(canonical).collect(),
-        Value::String(text) if is_body(&text) => json!("(the body of replaced routes)"),
+        Value::String(text) => json!(short_body(&text).unwrap_or(text)),
         value => value,
     }
 }
 
-/// Checks whether a text is the body of replaced routes, for any kind of route.
-fn is_body(text: &str) -> bool {
-    let named = |kind: &str| *text == *body_for(&INVALID_ROUTE_RESPONSE_BODY.into(), kind);
-    ["HTTPRoute", "GRPCRoute", "HTTPProxy"].into_iter().any(named)
+/// Returns the short name of the body of replaced routes. It contains the kind if that is not the kind of a route.
+fn short_body(text: &str) -> Option<String> {
+    const KIND: &str = "HTTPRoute";
+    let (before, after) = INVALID_ROUTE_RESPONSE_BODY.split_once(KIND)?;
+    let kind = text.strip_prefix(before)?.strip_suffix(after)?;
+    Some(match kind {
+        KIND | "GRPCRoute" | "HTTPProxy" => "(the body of replaced routes)".to_owned(),
+        policy => format!("(the body of replaced routes for {policy})"),
+    })
 }
 
 fn fault(fault: &holdfast_api::fault::Fault) -> Value {

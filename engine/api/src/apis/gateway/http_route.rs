@@ -41,6 +41,10 @@ impl RouteRule for HttpRule {
     fn backends(&self) -> &[BackendRef] {
         self.backend_refs.as_deref().unwrap_or_default()
     }
+
+    fn has_matches_of(&self, other: &Self) -> bool {
+        self.matches == other.matches
+    }
 }
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {

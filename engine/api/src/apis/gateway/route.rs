@@ -83,6 +83,9 @@ pub trait RouteRule: DeserializeOwned + Clone + Default + Declare {
 
     /// Returns the backends.
     fn backends(&self) -> &[BackendRef];
+
+    /// Returns whether both rules have the same matches.
+    fn has_matches_of(&self, other: &Self) -> bool;
 }
 
 #[allow(private_bounds, reason = "the rules of both kinds of routes, and no others")]

@@ -106,6 +106,24 @@ fn a_route_to_a_broken_backend_is_affected_by_it_or_by_its_policy() {
 }
 
 #[test]
+fn a_route_to_a_service_that_cannot_be_read_is_affected_by_it() {
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: late, namespace: shop}\nspec: {ports: much}";
+    let route = route(5, &exact("/fine")).replace("{name: cart, port: 80}", "{name: late, port: 80}");
+    for combination in GATES {
+        for documents in [[service, &route], [&route, service]] {
+            let mut scene = Scene::new(gates(combination), envoys());
+            documents.iter().for_each(|document| scene.apply(document));
+            one(&scene, &combination, (Severity::Outage, "Service late", &["HTTPRoute cart"]));
+            let message = &scene.engine.faults().into_iter().find(|fault| fault.reason == "BackendNotFound").unwrap();
+            assert_eq!(message.message, "Service shop/late cannot be read", "{combination:?}");
+            scene.delete(holdfast_api::apis::scheme::service_key("shop", "late"));
+            let message = &scene.engine.faults().into_iter().find(|fault| fault.reason == "BackendNotFound").unwrap();
+            assert_eq!(message.message, "Service shop/late does not exist", "{combination:?}");
+        }
+    }
+}
+
+#[test]
 fn several_mistakes_are_as_many_findings() {
     let policy = |name: &str, target: &str, fault: &str| {
         format!(

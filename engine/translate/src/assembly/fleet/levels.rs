@@ -7,11 +7,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use holdfast_api::settings::body_for;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::chain::ChainFilter;
 use holdfast_envoy::features::filters::{self, Guarding};
 use holdfast_envoy::features::guards::Guards;
 use holdfast_envoy::features::remote::Remote;
+use holdfast_envoy::model::FixedResponse;
 use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_graph::ObjectKey;
 
@@ -150,6 +152,12 @@ impl Fleet {
         let own = || self.listener_of(table, host).and_then(|name| self.levels.listeners.get(&name));
         let closed = self.levels.tables.get(table).and_then(|level| level.closed.as_ref());
         closed.or_else(|| own()?.closed.as_ref()).map(|(policy, _)| policy)
+    }
+
+    /// Returns the response of what a policy closes. Its body names the kind of the policy.
+    pub(super) fn closed_response(&self, policy: Option<&ObjectKey>) -> FixedResponse {
+        let body = policy.map_or_else(|| self.closed.body.clone(), |policy| body_for(&self.closed.body, &policy.kind));
+        FixedResponse::new(self.closed.status, body)
     }
 
     /// Returns whether a policy closes a route configuration, or all hosts of a plain listener.

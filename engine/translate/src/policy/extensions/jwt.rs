@@ -165,7 +165,7 @@ fn in_config_map(field: &str, name: &str, used: &mut Used<'_, '_, '_>) -> Option
     used.reading.reader.edge(used.key, "", &key, Role::Requires);
     let found = match used.reading.reader.object(&key).map(|object| &object.body) {
         Some(Body::ConfigMap(map)) => map.data.get(KEYS_ENTRY).ok_or("has no entry jwks"),
-        _ => Err("does not exist"),
+        _ => Err(used.reading.reader.lacking(&key)),
     };
     match found {
         Ok(text) => {

@@ -93,7 +93,8 @@ fn authorities(field: &str, reference: &ObjectReference, reading: &mut Reading<'
         Some(Body::ConfigMap(map)) => map.data.get(ENTRY).map(|text| Bytes::copy_from_slice(text.as_bytes())),
         _ => {
             let reason = if kind == kinds::SECRET { "SecretNotFound" } else { "ConfigMapNotFound" };
-            reading.missing(field, reason, format!("{kind} {} does not exist", key.namespaced_name()));
+            let message = format!("{kind} {} {}", key.namespaced_name(), reading.reader.lacking(&key));
+            reading.missing(field, reason, message);
             return None;
         }
     };

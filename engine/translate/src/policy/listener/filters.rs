@@ -5,6 +5,7 @@ use std::sync::Arc;
 use holdfast_api::apis::kgateway::log_filter::{
     AccessLogFilter, Comparison, GrpcStatusFilter, HeaderMatch, RuntimeFilter,
 };
+use holdfast_check::cel;
 use holdfast_envoy::features::connection::log_filter::{
     Denominator, ENTRIES_MAX, GRPC_STATUSES, LogFilter, Op, Sampled, TEXT_BYTES_MAX,
 };
@@ -29,7 +30,7 @@ fn filter(field: &str, written: &AccessLogFilter, outer: bool, reading: &mut Rea
         return list(&format!("{field}.orFilter"), entries, outer, reading).map(LogFilter::Or);
     }
     if let Some(filter) = &written.cel_filter {
-        return text(&format!("{field}.celFilter.match"), &filter.condition, reading).map(LogFilter::Cel);
+        return condition(&format!("{field}.celFilter.match"), &filter.condition, reading).map(LogFilter::Cel);
     }
     if let Some(written) = &written.duration_filter {
         let (op, value) = comparison(&format!("{field}.durationFilter"), written, reading)?;
@@ -107,6 +108,15 @@ fn list(
     // All entries are read, so that each fault is reported.
     let entries: Vec<Option<LogFilter>> = entries.collect();
     entries.into_iter().collect()
+}
+
+fn condition(field: &str, written: &Arc<str>, reading: &mut Reading<'_, '_>) -> Option<Arc<str>> {
+    let condition = text(field, written, reading)?;
+    if let Err(fault) = cel::check_of_log(&condition, reading.regexes()) {
+        reading.invalid(format!("spec.{field}"), fault.to_string());
+        return None;
+    }
+    Some(condition)
 }
 
 fn text(field: &str, text: &Arc<str>, reading: &mut Reading<'_, '_>) -> Option<Arc<str>> {

@@ -72,7 +72,8 @@ impl Row {
             }
         }
         let port = world.gateway()?;
-        for number in 0..if self.has_accepted_version { self.objects } else { 0 } {
+        let accepted = if self.has_accepted_version { self.objects } else { 0 };
+        for number in 0..accepted {
             self.write_crowd_object(world, number, 0)?;
         }
         let mut innocent = Innocent::new(world, port, self.edit_max)?;

@@ -1,0 +1,126 @@
+//! Rules of an earlier version that have lost a backend since. Where the desired rule with the same matches is good, it
+//! is served instead.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_api::apis::Body;
+use holdfast_api::apis::contour::http_proxy::{HttpProxy, ProxyEntry};
+use holdfast_api::apis::contour::route::ProxyRoute;
+use holdfast_api::apis::gateway::route::{GatewayRoute, RouteRule, RuleEntry};
+use holdfast_api::fault::Class;
+use holdfast_api::object::Object;
+use holdfast_api::section::ObjectSection;
+use holdfast_graph::ObjectKey;
+use holdfast_translate::httpproxy::is_proxy;
+use holdfast_translate::overlay::Overlay;
+use holdfast_translate::route::{Replaced, RoutePlan};
+
+use super::world::World;
+
+/// Returns the version with its rules that have lost a backend taken from the desired version, where that is good.
+pub(super) fn with_backends_of_today(version: Arc<Object>, world: &World<'_>) -> Arc<Object> {
+    let Some(desired) = world.objects.get(&version.key) else { return version };
+    let has_rules = matches!(version.body, Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_));
+    if !has_rules || version.body == desired.body {
+        return version;
+    }
+    let roots = roots(&version.key, world);
+    let over = Overlay { objects: BTreeMap::from([(version.key.clone(), version.clone())]), ..Overlay::default() };
+    let then = roots.iter().filter_map(|root| world.translator.try_route(root, &over, world.objects));
+    let lost: BTreeSet<usize> = then.flat_map(|plan| without_backends(&plan, &version.key)).collect();
+    if lost.is_empty() {
+        return version;
+    }
+    let now: Vec<&RoutePlan> = roots.iter().filter_map(|root| Some(&**world.translator.route(root)?)).collect();
+    let is_good_now = |index: usize| now.iter().all(|plan| is_good(plan, &version.key, index, world));
+    let body = match (&version.body, &desired.body) {
+        (Body::HttpRoute(then), Body::HttpRoute(now)) => {
+            Body::HttpRoute(Arc::new(rules(then, now, &lost, is_good_now)))
+        }
+        (Body::GrpcRoute(then), Body::GrpcRoute(now)) => {
+            Body::GrpcRoute(Arc::new(rules(then, now, &lost, is_good_now)))
+        }
+        (Body::HttpProxy(then), Body::HttpProxy(now)) => {
+            Body::HttpProxy(Arc::new(proxy_routes(then, now, &lost, is_good_now)))
+        }
+        _ => return version,
+    };
+    Arc::new(Object { body, ..(*version).clone() })
+}
+
+/// Returns the objects with a plan that contains the rules of a route object.
+fn roots(key: &ObjectKey, world: &World<'_>) -> Vec<ObjectKey> {
+    if is_proxy(key) { world.translator.roots_of(key).cloned().collect() } else { vec![key.clone()] }
+}
+
+/// Checks whether a desired rule is served as written.
+fn is_good(plan: &RoutePlan, key: &ObjectKey, index: usize, world: &World<'_>) -> bool {
+    let is_it = |section: &str| rule(section) == Some(index);
+    let is_replaced = plan.replaced.iter().any(|replaced| replaced.object == *key && is_it(&replaced.section));
+    let contents = || world.translator.contents(world.gateway, plan).into_iter();
+    let is_refused =
+        || contents().any(|(content, node)| node.key == *key && is_it(&node.section) && world.refuses(&content));
+    !is_replaced && !is_refused()
+}
+
+/// Returns the index of a rule or of a route of an HTTPProxy.
+fn rule(section: &str) -> Option<usize> {
+    match ObjectSection::parse(section) {
+        ObjectSection::Rule(index) | ObjectSection::ProxyRoute(index) => Some(index),
+        _ => None,
+    }
+}
+
+/// Returns the rules of an object that lack a backend.
+fn without_backends(plan: &RoutePlan, key: &ObjectKey) -> BTreeSet<usize> {
+    let of_it = |replaced: &&Replaced| {
+        replaced.object == *key && replaced.class == Class::Referential && replaced.policy.is_none()
+    };
+    plan.replaced.iter().filter(of_it).filter_map(|replaced| rule(&replaced.section)).collect()
+}
+
+fn rules<R: RouteRule>(
+    then: &GatewayRoute<R>,
+    now: &GatewayRoute<R>,
+    lost: &BTreeSet<usize>,
+    is_good: impl Fn(usize) -> bool,
+) -> GatewayRoute<R> {
+    let is_same = |one: &RuleEntry<R>, other: &RuleEntry<R>| match (one, other) {
+        (RuleEntry::Decoded(one), RuleEntry::Decoded(other)) => one.name() == other.name() && one.has_matches_of(other),
+        _ => false,
+    };
+    GatewayRoute { rules: chosen(&then.rules, &now.rules, lost, is_same, is_good), ..then.clone() }
+}
+
+fn proxy_routes(
+    then: &HttpProxy,
+    now: &HttpProxy,
+    lost: &BTreeSet<usize>,
+    is_good: impl Fn(usize) -> bool,
+) -> HttpProxy {
+    let is_same = |one: &ProxyEntry<ProxyRoute>, other: &ProxyEntry<ProxyRoute>| match (one, other) {
+        (ProxyEntry::Decoded(one), ProxyEntry::Decoded(other)) => one.conditions == other.conditions,
+        _ => false,
+    };
+    HttpProxy { routes: chosen(&then.routes, &now.routes, lost, is_same, is_good), ..then.clone() }
+}
+
+/// Returns the earlier entries; each lost one is replaced by the first good desired entry that is for the same
+/// requests.
+fn chosen<T: Clone>(
+    then: &[T],
+    now: &[T],
+    lost: &BTreeSet<usize>,
+    is_same: impl Fn(&T, &T) -> bool,
+    is_good: impl Fn(usize) -> bool,
+) -> Vec<T> {
+    let of_today = |entry: &T| {
+        let mut same = now.iter().enumerate().filter(|(_, other)| is_same(entry, other));
+        same.find(|(index, _)| is_good(*index)).map(|(_, other)| other.clone())
+    };
+    let entries = then.iter().enumerate();
+    let chosen =
+        entries.map(|(index, entry)| lost.contains(&index).then(|| of_today(entry)).flatten().unwrap_or(entry.clone()));
+    chosen.collect()
+}
