@@ -17,8 +17,11 @@ pub struct Regexes {
     limits: Limits,
     left: Cell<usize>,
     /// The result for each regex and its limits, so that a repeated regex counts once.
-    known: RefCell<HashMap<(Box<str>, Limits, Encoding), CheckedRegex>>,
+    known: RefCell<HashMap<RegexKey, CheckedRegex>>,
 }
+
+/// A regex with its limits, in the encoding in which it is compiled.
+type RegexKey = (Box<str>, Limits, Encoding);
 
 impl Regexes {
     /// Returns the state for an object before its first check. One state is shared by all fields of an object: a field

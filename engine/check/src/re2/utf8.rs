@@ -20,8 +20,8 @@ pub(super) fn bytes(rune: u32) -> Vec<u8> {
     let first = |shift: u32, mark: u8| u8::try_from(rune >> shift).unwrap_or_default() | mark;
     match rune {
         ..=0x7f => vec![first(0, 0)],
-        ..=0x7ff => vec![first(6, 0xc0), low(0)],
-        ..=0xffff => vec![first(12, 0xe0), low(6), low(0)],
+        0x80..=0x7ff => vec![first(6, 0xc0), low(0)],
+        0x800..=0xffff => vec![first(12, 0xe0), low(6), low(0)],
         _ => vec![first(18, 0xf0), low(12), low(6), low(0)],
     }
 }
