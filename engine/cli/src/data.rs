@@ -31,13 +31,11 @@ impl DataDir {
         let flag = || format!("--data-dir {}", path.display());
         create_private(path).with_context(flag)?;
         let path = fs::canonicalize(path).with_context(flag)?;
-        let mut lock = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path.join(LOCK))
-            .with_context(flag)?;
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut lock = options.open(path.join(LOCK)).with_context(flag)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -192,5 +190,15 @@ mod tests {
             assert!(error.to_string().contains("another Holdfast"), "{error:#}");
             std::thread::yield_now();
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn other_users_may_not_read_the_lock() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        let _held = DataDir::open(&path).unwrap();
+        assert_eq!(fs::metadata(path.join(LOCK)).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

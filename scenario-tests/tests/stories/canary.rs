@@ -312,14 +312,17 @@ async fn are_nowhere(marks: &SecretTexts, holdfast: &Holdfast) -> Result<()> {
     Ok(())
 }
 
-/// Files of the store that other users may read.
+/// Files and folders of the store that other users may read.
 fn readable(folder: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let metadata = entry.metadata()?;
-        if metadata.is_file() && metadata.permissions().mode() & 0o077 != 0 {
+        if metadata.permissions().mode() & 0o077 != 0 {
             found.push(entry.path().display().to_string());
+        }
+        if metadata.is_dir() {
+            found.extend(readable(&entry.path())?);
         }
     }
     Ok(found)

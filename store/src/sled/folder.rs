@@ -251,16 +251,20 @@ pub(super) fn bytes_on_disk(folder: &Path) -> u64 {
     entries.flatten().map(bytes).sum()
 }
 
-/// Removes permissions of other users from the files of a folder: sled creates files with the mode that the umask of
-/// the process allows. The folder itself is private, so that other users cannot read newer files either.
+/// Removes permissions of other users from the files and folders in a folder: sled creates them with the mode that the
+/// umask of the process allows. The folder itself is private, so that other users cannot read newer files either.
 fn make_private(folder: &Path) {
     #[cfg(unix)]
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         use std::os::unix::fs::PermissionsExt;
         let Ok(metadata) = entry.metadata() else { continue };
-        if metadata.is_file() && metadata.permissions().mode() & 0o077 != 0 {
+        let mode = if metadata.is_dir() { 0o700 } else { 0o600 };
+        if !metadata.is_symlink() && metadata.permissions().mode() & 0o077 != 0 {
             // A file that was removed or belongs to another user keeps its mode.
-            let _ = fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o600));
+            let _ = fs::set_permissions(entry.path(), fs::Permissions::from_mode(mode));
+        }
+        if metadata.is_dir() {
+            make_private(&entry.path());
         }
     }
 }
