@@ -110,7 +110,7 @@ impl Hold {
     fn publish(&mut self, changed: &BTreeSet<Slot>) -> Snapshot {
         for slot in changed {
             let (kind, name) = slot;
-            self.unavailable.retain_wanted(slot, self.desired.get(*kind, name).map(|resource| resource.version));
+            self.unavailable.release_unwanted(slot, self.desired.get(*kind, name).map(|resource| resource.version));
             match self.admissible(slot) {
                 Some(resource) => {
                     if self.published.get(*kind, name) != Some(&resource) {

@@ -3,6 +3,10 @@
 //!
 //! They are recorded for each Envoy, since the port may be free at the next one, and never stored: a new run sends all
 //! resources anyway.
+//!
+//! A refusal also ends as soon as its content is no longer desired: a listener is withdrawn while another process listens
+//! on its port. The xDS server never sends a refused content again on its own, so it is told that this content may be
+//! sent; otherwise the listener would never be served after the port is free.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,6 +43,8 @@ struct Kept {
     /// Whether the content was sent again, so that the next answer is a new one.
     is_sent: bool,
     again: Option<Again>,
+    /// Whether the content was no longer desired since: it is not sent again after a wait, but whenever it is desired.
+    is_released: bool,
 }
 
 impl Unavailable {
@@ -46,16 +52,24 @@ impl Unavailable {
     pub fn note(&mut self, slot: Slot, version: Version, refusal: Refusal, now_ms: u64) -> bool {
         let id = (refusal.node.clone(), slot);
         let before = self.kept.get(&id).filter(|kept| kept.version == version);
-        if before.is_some_and(|kept| !kept.is_sent) {
+        if before.is_some_and(|kept| !kept.is_sent && !kept.is_released) {
             return false;
         }
         let (tries, again) = before.map_or((0, None), |kept| (kept.tries, kept.again));
-        if self.kept.len() >= UNAVAILABLE_MAX && before.is_none() {
+        if self.kept.len() >= UNAVAILABLE_MAX && !self.kept.contains_key(&id) && !self.forget_a_released() {
             return true;
         }
         let retry_at = now_ms.saturating_add(backoff(tries));
-        self.kept.insert(id, Kept { refusal, version, tries, retry_at, is_sent: false, again });
+        self.kept.insert(id, Kept { refusal, version, tries, retry_at, is_sent: false, again, is_released: false });
         true
+    }
+
+    /// Forgets the refusal that was released first; returns false if there is none. The xDS server has been told about
+    /// it long since.
+    fn forget_a_released(&mut self) -> bool {
+        let released = self.kept.iter().filter(|(_, kept)| kept.is_released);
+        let first = released.min_by_key(|(_, kept)| kept.again.map(|again| again.turn)).map(|(id, _)| id.clone());
+        first.is_some_and(|id| self.kept.remove(&id).is_some())
     }
 
     /// Returns the number of retries of a content to an Envoy.
@@ -82,21 +96,35 @@ impl Unavailable {
         self.kept.retain(|(of, _), _| **of != *node);
     }
 
-    /// Forgets refusals of versions that are no longer desired.
-    pub(crate) fn retain_wanted(&mut self, slot: &Slot, wanted: Option<Version>) {
-        self.kept.retain(|(_, of), kept| of != slot || wanted == Some(kept.version));
+    /// Releases the refusals of versions that are no longer desired: if such a version is desired later, it is sent at
+    /// once.
+    pub(crate) fn release_unwanted(&mut self, slot: &Slot, wanted: Option<Version>) {
+        for ((_, of), kept) in &mut self.kept {
+            if of != slot || wanted == Some(kept.version) || kept.is_released {
+                continue;
+            }
+            self.turn += 1;
+            kept.again = Some(Again { version: kept.version, turn: self.turn });
+            kept.is_released = true;
+            kept.tries = 0;
+        }
+    }
+
+    /// Returns the refusals in force.
+    fn in_force(&self) -> impl Iterator<Item = (&(Arc<str>, Slot), &Kept)> {
+        self.kept.iter().filter(|(_, kept)| !kept.is_released)
     }
 
     /// Returns whether an Envoy read a content as valid, and only a resource of its host was missing.
     pub fn excuses(&self, kind: ResourceType, name: &str, version: Version) -> bool {
-        self.kept.iter().any(|((_, slot), kept)| {
+        self.in_force().any(|((_, slot), kept)| {
             slot.0 == kind && *slot.1 == *name && kept.version == version && kept.refusal.class == RefusalClass::Host
         })
     }
 
     /// Returns whether an Envoy lacks this content because a resource of its host was missing.
     pub fn lacks(&self, node: &str, kind: ResourceType, name: &str, version: Version) -> bool {
-        self.kept.iter().any(|((of, slot), kept)| {
+        self.in_force().any(|((of, slot), kept)| {
             **of == *node
                 && slot.0 == kind
                 && *slot.1 == *name
@@ -109,7 +137,7 @@ impl Unavailable {
     pub fn take_due(&mut self, now_ms: u64, is_there: impl Fn(&Arc<str>) -> bool) -> bool {
         let mut any = false;
         for ((node, _), kept) in &mut self.kept {
-            if kept.retry_at > now_ms || !is_there(node) {
+            if kept.is_released || kept.retry_at > now_ms || !is_there(node) {
                 continue;
             }
             self.turn += 1;
@@ -123,7 +151,7 @@ impl Unavailable {
         any
     }
 
-    /// Returns the contents that Envoys are sent again.
+    /// Returns the contents that Envoys are sent again, as far as they are desired.
     pub fn again(&self) -> impl Iterator<Item = (&Arc<str>, &Slot, Again)> {
         self.kept.iter().filter_map(|((node, slot), kept)| Some((node, slot, kept.again?)))
     }
@@ -133,7 +161,7 @@ impl Unavailable {
         let is_wanted = |slot: &Slot, kept: &Kept| {
             wanted.get(slot.0, &slot.1).is_some_and(|resource| resource.version == kept.version)
         };
-        self.kept.iter().filter(move |((_, slot), kept)| is_wanted(slot, kept)).map(|(_, kept)| &kept.refusal)
+        self.in_force().filter(move |((_, slot), kept)| is_wanted(slot, kept)).map(|(_, kept)| &kept.refusal)
     }
 }
 
@@ -192,10 +220,47 @@ mod tests {
         assert!(unavailable.take_due(5_000, |_| true));
         unavailable.note(slot.clone(), two, refusal("one"), 5_000);
         assert_eq!(unavailable.tries(&"one".into(), &slot, two), 0);
-        unavailable.retain_wanted(&slot, Some(one));
+        unavailable.release_unwanted(&slot, Some(one));
         assert!(!unavailable.excuses(slot.0, &slot.1, two));
         unavailable.note(slot.clone(), one, refusal("one"), 5_000);
         unavailable.gone("one");
         assert!(!unavailable.excuses(slot.0, &slot.1, one));
+    }
+    #[test]
+    fn a_content_that_is_desired_again_after_its_withdrawal_may_be_sent_at_once() {
+        let (slot, version): (Slot, _) = ((ResourceType::Listener, "http/80".into()), Version::of(b"1"));
+        let mut unavailable = Unavailable::default();
+        for now_ms in [0, 1_000] {
+            unavailable.take_due(now_ms, |_| true);
+            assert!(unavailable.note(slot.clone(), version, refusal("one"), now_ms));
+        }
+        let turn = |unavailable: &Unavailable| unavailable.again().map(|(_, _, again)| again.turn).max();
+        assert_eq!(turn(&unavailable), Some(1));
+        unavailable.release_unwanted(&slot, None);
+        assert_eq!(turn(&unavailable), Some(2), "the xDS server may send it");
+        assert!(!unavailable.excuses(slot.0, &slot.1, version), "no refusal is in force");
+        unavailable.release_unwanted(&slot, None);
+        assert!(!unavailable.take_due(60_000, |_| true), "nobody desires it");
+        unavailable.release_unwanted(&slot, Some(version));
+        assert_eq!(turn(&unavailable), Some(2));
+        assert!(unavailable.note(slot.clone(), version, refusal("one"), 60_000), "it is refused once more");
+        assert!(!unavailable.take_due(60_999, |_| true), "the wait starts over");
+        assert!(unavailable.take_due(61_000, |_| true));
+        assert_eq!(turn(&unavailable), Some(3));
+    }
+
+    #[test]
+    fn refusals_of_withdrawn_contents_leave_room_for_others() {
+        let mut unavailable = Unavailable::default();
+        let (version, slot) = (Version::of(b"1"), |n: usize| (ResourceType::Listener, Arc::from(format!("http/{n}"))));
+        for n in 0..=UNAVAILABLE_MAX {
+            unavailable.note(slot(n), version, refusal("one"), 0);
+        }
+        let last = slot(UNAVAILABLE_MAX);
+        assert!(!unavailable.excuses(last.0, &last.1, version), "there is no more room");
+        unavailable.release_unwanted(&slot(7), None);
+        unavailable.note(last.clone(), version, refusal("one"), 0);
+        assert!(unavailable.excuses(last.0, &last.1, version));
+        assert_eq!(unavailable.kept.len(), UNAVAILABLE_MAX);
     }
 }
