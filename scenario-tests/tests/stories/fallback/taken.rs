@@ -22,6 +22,7 @@ pub(crate) fn stories() -> Vec<Story> {
             with_last_valid_versions,
             with_a_probe,
             a_running_gateway_gets_one_more,
+            a_gateway_with_a_managed_envoy_gets_one_more,
             a_refused_route_beside_it_is_found
         ]
     )
@@ -170,6 +171,61 @@ async fn a_running_gateway_gets_one_more(world: World) -> Result<()> {
     world.route("cart", &good("/cart", "3"))?;
     comes_to_serve(taken, "/cart", "3").await?;
     is_reported_no_more(&holdfast).await
+}
+
+/// Holdfast sees the other process beside a managed Envoy, and withdraws the listener, which this Envoy has refused in
+/// most runs before that.
+async fn a_gateway_with_a_managed_envoy_gets_one_more(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    for probe in ["on", "off"] {
+        for flags in [&[][..], &REPLACE, &BACKFILL] {
+            let free = world.port()?;
+            world.gateway_with(&listener("free", free, "protocol: HTTP"))?;
+            world.route("cart", &good("/cart", "1"))?;
+            let options = HoldfastOptions::new(&world)?.args(&["--probe", probe]).args(flags);
+            let options = HoldfastOptions { data: world.folder().join(format!("data-{free}")), ..options };
+            let holdfast = world.run_with(options).await?;
+            comes_to_serve(free, "/cart", "1").await?;
+            for (address, name) in [(Ipv4Addr::LOCALHOST, "taken"), (Ipv4Addr::UNSPECIFIED, "renamed")] {
+                is_withdrawn_until_free(&world, &holdfast, free, address, name)
+                    .await
+                    .with_context(|| format!("{flags:?}, probe {probe}, {address}, {name}"))?;
+            }
+            holdfast.terminate().await?.expect_code(0)?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds a listener on a port that another process holds; the listener has the name `then` by the end.
+async fn is_withdrawn_until_free(
+    world: &World,
+    holdfast: &Holdfast,
+    free: u16,
+    address: Ipv4Addr,
+    then: &str,
+) -> Result<()> {
+    let taken = world.port()?;
+    let holder = TcpListener::bind((address, taken))?;
+    world.gateway_with(&listeners(free, taken))?;
+    until("the port is reported as taken", || async {
+        let health = holdfast.diagnostics("/debug/health").await?;
+        let outages = health["outages"].to_string();
+        ensure!(outages.contains("served as soon as the port is free"), "{health}");
+        Ok(())
+    })
+    .await?;
+    let two = [listener("free", free, "protocol: HTTP"), listener(then, taken, "protocol: HTTP")].concat();
+    world.gateway_with(&two)?;
+    comes_to_serve(free, "/cart", "1").await?;
+    drop(holder);
+    comes_to_serve(taken, "/cart", "1").await?;
+    until("everything is served as desired", || async {
+        let health = holdfast.diagnostics("/debug/health").await?;
+        ensure!(health["verdict"] == "healthy", "{health}");
+        Ok(())
+    })
+    .await
 }
 
 /// Envoy does not subscribe to the routes of a listener that cannot be bound: no search for a culprit waits for them.
