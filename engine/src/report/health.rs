@@ -370,9 +370,9 @@ fn published(scope: &FallbackScope) -> HeldResponses {
     resources.flat_map(|resource| routes::direct_responses(&resource.body)).collect()
 }
 
-/// Returns the refused resource with Envoy's message.
+/// Returns the refused resource with Envoy's message, and whether it is sent again without an edit.
 fn refused(refusal: &Refusal) -> String {
-    format!("{} {}: {}", refusal.kind.short_name(), refusal.resource, refusal.message)
+    format!("{} {}: {}", refusal.kind.short_name(), refusal.resource, refusal.explained())
 }
 
 /// Findings without duplicates.

@@ -58,6 +58,8 @@ async fn comes_to_report(holdfast: &Holdfast) -> Result<()> {
         let report = holdfast.diagnostics("/debug/config/fallback").await?;
         ensure!(report["status"] == "triggered" && report.to_string().contains(MESSAGE), "{report}");
         ensure!(report["excludedObjects"] == serde_json::json!([]), "the listener is left out: {report}");
+        let health = holdfast.diagnostics("/debug/health").await?;
+        ensure!(health["outages"].to_string().contains("again, at least every 30 seconds"), "{health}");
         ensure!(holdfast.metric("holdfast_refusals_total", &["class=\"host\""]).await? > 0.0, "no metric");
         Ok(())
     })
