@@ -4,9 +4,9 @@
 //! They are recorded for each Envoy, since the port may be free at the next one, and never stored: a new run sends all
 //! resources anyway.
 //!
-//! A refusal also ends as soon as its content is no longer desired: a listener is withdrawn while another process listens
-//! on its port. The xDS server never sends a refused content again on its own, so it is told that this content may be
-//! sent; otherwise the listener would never be served after the port is free.
+//! A refusal also ends as soon as its content is no longer desired: a listener is withdrawn while another process
+//! listens on its port. The xDS server never sends a refused content again on its own. So the refusal is released, and
+//! the listener is served after the port is free.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,8 +64,8 @@ impl Unavailable {
         true
     }
 
-    /// Forgets the refusal that was released first; returns false if there is none. The xDS server has been told about
-    /// it long since.
+    /// Forgets the refusal that was released first; returns false if there is none. The xDS server has
+    /// received the release long before.
     fn forget_a_released(&mut self) -> bool {
         let released = self.kept.iter().filter(|(_, kept)| kept.is_released);
         let first = released.min_by_key(|(_, kept)| kept.again.map(|again| again.turn)).map(|(id, _)| id.clone());
@@ -226,6 +226,7 @@ mod tests {
         unavailable.gone("one");
         assert!(!unavailable.excuses(slot.0, &slot.1, one));
     }
+
     #[test]
     fn a_content_that_is_desired_again_after_its_withdrawal_may_be_sent_at_once() {
         let (slot, version): (Slot, _) = ((ResourceType::Listener, "http/80".into()), Version::of(b"1"));
@@ -240,7 +241,7 @@ mod tests {
         assert_eq!(turn(&unavailable), Some(2), "the xDS server may send it");
         assert!(!unavailable.excuses(slot.0, &slot.1, version), "no refusal is in force");
         unavailable.release_unwanted(&slot, None);
-        assert!(!unavailable.take_due(60_000, |_| true), "nobody desires it");
+        assert!(!unavailable.take_due(60_000, |_| true), "it is not desired");
         unavailable.release_unwanted(&slot, Some(version));
         assert_eq!(turn(&unavailable), Some(2));
         assert!(unavailable.note(slot.clone(), version, refusal("one"), 60_000), "it is refused once more");
