@@ -238,7 +238,7 @@ fn a_rule_that_answers_an_error_is_an_outage_and_one_that_goes_back_is_none() {
         facts.found.push(found(route.clone(), &field, Class::Invalid, "UnsupportedValue", rule));
     }
     facts.effects.push(effect(route.clone(), "rules[0]", Gets::Status { status: 404 }, &[&route]));
-    let last_valid = Gets::LastValid { generation: 4, since: Moment(TEN) };
+    let last_valid = Gets::LastValid { generation: 4, since: Moment(TEN), except: BTreeSet::new() };
     facts.effects.push(effect(route.clone(), "rules[1]", last_valid, &[&route]));
     let health = judge(&facts);
     assert_eq!(counts(&health), (HealthVerdict::Down, [1, 1, 0, 0]));

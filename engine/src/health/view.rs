@@ -196,6 +196,9 @@ pub enum Gets {
         generation: i64,
         /// Since when the version is known to be valid.
         since: Moment,
+        /// Sections of the desired version that are served nevertheless.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        except: BTreeSet<Arc<str>>,
     },
     /// The object is served as desired, with the last valid version of an object that it needs.
     LastValidOf {

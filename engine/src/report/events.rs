@@ -219,8 +219,13 @@ pub fn left_out(section: &str) -> String {
 /// Returns `serving generation 4 (last valid, since …)`.
 pub fn serving(backfilled: &BackfilledObject) -> String {
     let (generation, since) = (backfilled.served_generation, backfilled.served_since);
+    let desired: Vec<&str> = backfilled.desired_sections.iter().map(|section| &**section).collect();
+    let except = match desired.is_empty() {
+        true => String::new(),
+        false => format!(", except for the desired {}, which that generation has no backend for", desired.join(", ")),
+    };
     match &*backfilled.section {
-        "" => format!("serving generation {generation} (last valid, since {since})"),
+        "" => format!("serving generation {generation} (last valid, since {since}){except}"),
         section => format!("serving {section} as in generation {generation} (last valid, since {since})"),
     }
 }

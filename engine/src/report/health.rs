@@ -15,7 +15,7 @@ use holdfast_envoy::inspect::routes;
 use holdfast_envoy::model::{Action, PathMatch};
 use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::served_state::speaking;
-use holdfast_fallback::view::{FallbackReport, GatewayState, Identity};
+use holdfast_fallback::view::{BackfilledObject, FallbackReport, GatewayState, Identity};
 use holdfast_graph::{Detected, Node, ObjectKey, Step};
 use holdfast_translate::listener::ListenerState;
 use holdfast_translate::route::RoutePlan;
@@ -142,8 +142,8 @@ impl Engine {
         let here = effects.iter().enumerate().filter(|(_, effect)| effect.gateway == state.name);
         let known = here.map(|(index, effect)| (Node::section(effect.object.key(), effect.section.clone()), index));
         let known: BTreeMap<Node, usize> = known.collect();
-        let backfilled = report.backfilled_objects.iter().map(|known| (known.object.key(), known.served_since));
-        let backfilled: BTreeMap<ObjectKey, Moment> = backfilled.collect();
+        let backfilled = report.backfilled_objects.iter().map(|known| (known.object.key(), known));
+        let backfilled: BTreeMap<ObjectKey, &BackfilledObject> = backfilled.collect();
         for (node, (step, number)) in &state.deviations.steps {
             let object = self.identity(&node.key, scope);
             let plan = scope.and_then(|scope| self.translator.served_share(&scope.id.fleet, &node.key));
@@ -156,8 +156,10 @@ impl Engine {
             let is_listener = matches!(ObjectSection::parse(&node.section), ObjectSection::Listener(_));
             let gets = match step {
                 Step::Backfilled => {
-                    let since = backfilled.get(&node.key).copied().unwrap_or_default();
-                    Gets::LastValid { generation: *number, since }
+                    let known = backfilled.get(&node.key);
+                    let since = known.map(|known| known.served_since).unwrap_or_default();
+                    let except = known.map(|known| known.desired_sections.clone()).unwrap_or_default();
+                    Gets::LastValid { generation: *number, since, except }
                 }
                 Step::Replaced => Gets::Status { status: u16::try_from(*number).unwrap_or_default() },
                 Step::Excluded | Step::Current if is_listener => self.closed_listener(scope, node),

@@ -197,6 +197,7 @@ impl<'a> FallbackSurvey<'a> {
                     served_generation,
                     served_since: Moment(since),
                     section: node.section.clone(),
+                    desired_sections: scope.derived.desired_rules.get(&node.key).cloned().unwrap_or_default(),
                 });
                 known.causing_objects.extend(causing_objects);
                 known.served_since = known.served_since.min(Moment(since));

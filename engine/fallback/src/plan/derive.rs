@@ -18,6 +18,7 @@ use super::claims;
 use super::fairness::Wait;
 use super::objection::Objection;
 use super::policies::{self, LeftOut};
+use super::reachable::DesiredRules;
 use super::shared;
 use super::untried;
 use super::world::World;
@@ -65,8 +66,8 @@ pub struct Derived {
     pub(crate) retry_at: Option<u64>,
     /// For each backfilled object: the served generation, and the time since which it is known to be good.
     pub served: BTreeMap<ObjectKey, (i64, i64)>,
-    /// Whether a served earlier version has desired rules instead of rules without a backend.
-    pub is_mixed: bool,
+    /// The desired rules in served earlier versions, instead of rules without a backend.
+    pub desired_rules: BTreeMap<ObjectKey, DesiredRules>,
     /// The objections of the audit, which closed their objects.
     pub objections: Vec<Objection>,
     /// For each broken object that is not served in its last valid version: the reason.
@@ -102,7 +103,7 @@ pub fn derive(world: &World<'_>, graph: &Graph) -> Derived {
         derived.plan = Plan::derive(&nodes, &untried, graph, world, &gates);
         derived.overlay = Overlay::default();
         derived.served.clear();
-        derived.is_mixed = false;
+        derived.desired_rules.clear();
         let mut closed = refused.clone();
         closed.extend(shared.closings(world, &gates));
         lay_over(&mut derived, &closed, &left_out, world);
@@ -337,7 +338,9 @@ fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, left_out: &
                     derived.retry_at = Some(derived.retry_at.map_or(until, |other| other.min(until)));
                 }
                 derived.served.insert(node.key.clone(), (version.generation, version.since));
-                derived.is_mixed |= version.is_mixed;
+                if !version.desired_rules.is_empty() {
+                    derived.desired_rules.insert(node.key.clone(), version.desired_rules);
+                }
                 derived.overlay.objects.insert(node.key.clone(), version.object);
             }
             // Translation itself has closed what it found invalid.

@@ -11,7 +11,7 @@ pub mod fairness;
 mod fitness;
 pub(crate) mod objection;
 pub mod policies;
-mod reachable;
+pub(crate) mod reachable;
 pub(crate) mod reasons;
 mod shared;
 pub mod untried;

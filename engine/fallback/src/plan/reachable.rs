@@ -18,35 +18,51 @@ use holdfast_translate::route::{Replaced, RoutePlan};
 
 use super::world::World;
 
-/// Returns the version with its rules that have lost a backend taken from the desired version, where that is good.
-pub(super) fn with_backends_of_today(version: Arc<Object>, world: &World<'_>) -> Arc<Object> {
-    let Some(desired) = world.objects.get(&version.key) else { return version };
+/// The sections of a desired version that are served in another version.
+pub(crate) type DesiredRules = BTreeSet<Arc<str>>;
+
+/// Returns the version with its rules that have lost a backend taken from the desired version, where that is good, and
+/// the sections of these desired rules.
+pub(super) fn with_backends_of_today(version: Arc<Object>, world: &World<'_>) -> (Arc<Object>, DesiredRules) {
+    let none = DesiredRules::new();
+    let Some(desired) = world.objects.get(&version.key) else { return (version, none) };
     let has_rules = matches!(version.body, Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_));
     if !has_rules || version.body == desired.body {
-        return version;
+        return (version, none);
     }
     let roots = roots(&version.key, world);
     let over = Overlay { objects: BTreeMap::from([(version.key.clone(), version.clone())]), ..Overlay::default() };
     let then = roots.iter().filter_map(|root| world.translator.try_route(root, &over, world.objects));
     let lost: BTreeSet<usize> = then.flat_map(|plan| without_backends(&plan, &version.key)).collect();
     if lost.is_empty() {
-        return version;
+        return (version, none);
     }
     let now: Vec<&RoutePlan> = roots.iter().filter_map(|root| Some(&**world.translator.route(root)?)).collect();
     let is_good_now = |index: usize| now.iter().all(|plan| is_good(plan, &version.key, index, world));
-    let body = match (&version.body, &desired.body) {
+    let (body, taken) = match (&version.body, &desired.body) {
         (Body::HttpRoute(then), Body::HttpRoute(now)) => {
-            Body::HttpRoute(Arc::new(rules(then, now, &lost, is_good_now)))
+            let (rules, taken) = rules(&then.rules, &now.rules, &lost, is_good_now);
+            (Body::HttpRoute(Arc::new(GatewayRoute { rules, ..(**then).clone() })), taken)
         }
         (Body::GrpcRoute(then), Body::GrpcRoute(now)) => {
-            Body::GrpcRoute(Arc::new(rules(then, now, &lost, is_good_now)))
+            let (rules, taken) = rules(&then.rules, &now.rules, &lost, is_good_now);
+            (Body::GrpcRoute(Arc::new(GatewayRoute { rules, ..(**then).clone() })), taken)
         }
         (Body::HttpProxy(then), Body::HttpProxy(now)) => {
-            Body::HttpProxy(Arc::new(proxy_routes(then, now, &lost, is_good_now)))
+            let (routes, taken) = proxy_routes(&then.routes, &now.routes, &lost, is_good_now);
+            (Body::HttpProxy(Arc::new(HttpProxy { routes, ..(**then).clone() })), taken)
         }
-        _ => return version,
+        _ => return (version, none),
     };
-    Arc::new(Object { body, ..(*version).clone() })
+    if taken.is_empty() {
+        return (version, none);
+    }
+    let of_proxy = is_proxy(&version.key);
+    let section = |index: usize| match of_proxy {
+        true => ObjectSection::ProxyRoute(index).to_string().into(),
+        false => ObjectSection::Rule(index).to_string().into(),
+    };
+    (Arc::new(Object { body, ..(*version).clone() }), taken.into_iter().map(section).collect())
 }
 
 /// Returns the objects with a plan that contains the rules of a route object.
@@ -81,46 +97,47 @@ fn without_backends(plan: &RoutePlan, key: &ObjectKey) -> BTreeSet<usize> {
 }
 
 fn rules<R: RouteRule>(
-    then: &GatewayRoute<R>,
-    now: &GatewayRoute<R>,
+    then: &[RuleEntry<R>],
+    now: &[RuleEntry<R>],
     lost: &BTreeSet<usize>,
     is_good: impl Fn(usize) -> bool,
-) -> GatewayRoute<R> {
+) -> (Vec<RuleEntry<R>>, BTreeSet<usize>) {
     let is_same = |one: &RuleEntry<R>, other: &RuleEntry<R>| match (one, other) {
         (RuleEntry::Decoded(one), RuleEntry::Decoded(other)) => one.name() == other.name() && one.has_matches_of(other),
         _ => false,
     };
-    GatewayRoute { rules: chosen(&then.rules, &now.rules, lost, is_same, is_good), ..then.clone() }
+    chosen(then, now, lost, is_same, is_good)
 }
 
 fn proxy_routes(
-    then: &HttpProxy,
-    now: &HttpProxy,
+    then: &[ProxyEntry<ProxyRoute>],
+    now: &[ProxyEntry<ProxyRoute>],
     lost: &BTreeSet<usize>,
     is_good: impl Fn(usize) -> bool,
-) -> HttpProxy {
+) -> (Vec<ProxyEntry<ProxyRoute>>, BTreeSet<usize>) {
     let is_same = |one: &ProxyEntry<ProxyRoute>, other: &ProxyEntry<ProxyRoute>| match (one, other) {
         (ProxyEntry::Decoded(one), ProxyEntry::Decoded(other)) => one.conditions == other.conditions,
         _ => false,
     };
-    HttpProxy { routes: chosen(&then.routes, &now.routes, lost, is_same, is_good), ..then.clone() }
+    chosen(then, now, lost, is_same, is_good)
 }
 
-/// Returns the earlier entries; each lost one is replaced by the first good desired entry that is for the same
-/// requests.
+/// Returns the earlier entries, and the indices of desired entries among them: each lost entry is replaced by the first
+/// good desired entry that is for the same requests.
 fn chosen<T: Clone>(
     then: &[T],
     now: &[T],
     lost: &BTreeSet<usize>,
     is_same: impl Fn(&T, &T) -> bool,
     is_good: impl Fn(usize) -> bool,
-) -> Vec<T> {
-    let of_today = |entry: &T| {
+) -> (Vec<T>, BTreeSet<usize>) {
+    let (mut entries, mut taken) = (then.to_vec(), BTreeSet::new());
+    for (_, entry) in entries.iter_mut().enumerate().filter(|(index, _)| lost.contains(index)) {
         let mut same = now.iter().enumerate().filter(|(_, other)| is_same(entry, other));
-        same.find(|(index, _)| is_good(*index)).map(|(_, other)| other.clone())
-    };
-    let entries = then.iter().enumerate();
-    let chosen =
-        entries.map(|(index, entry)| lost.contains(&index).then(|| of_today(entry)).flatten().unwrap_or(entry.clone()));
-    chosen.collect()
+        if let Some((place, desired)) = same.find(|(place, _)| is_good(*place)) {
+            *entry = desired.clone();
+            taken.insert(place);
+        }
+    }
+    (entries, taken)
 }

@@ -22,7 +22,7 @@ use holdfast_translate::route::{Rendered, RoutePlan};
 use super::derive::Broken;
 use super::fairness::Fairness;
 use super::fitness;
-use super::reachable;
+use super::reachable::{self, DesiredRules};
 use super::untried::AcknowledgedRoutes;
 use super::why_not::{Unfit, WhyNot};
 use crate::eligibility::annotation::may_stand_in;
@@ -81,8 +81,8 @@ pub struct StandIn {
     pub generation: i64,
     /// The time of the proof, in seconds of Unix time.
     pub since: i64,
-    /// Whether rules without a backend were replaced by desired ones.
-    pub is_mixed: bool,
+    /// The desired rules that are in it instead of rules without a backend.
+    pub desired_rules: DesiredRules,
 }
 
 impl World<'_> {
@@ -160,8 +160,7 @@ impl World<'_> {
         let mut newest = None;
         for version in self.last_valid.of(key, uid) {
             let earlier = hybrid(desired, &version.object);
-            let object = reachable::with_backends_of_today(earlier.clone(), self);
-            let is_mixed = !Arc::ptr_eq(&earlier, &object);
+            let (object, desired_rules) = reachable::with_backends_of_today(earlier, self);
             let generation = version.object.metadata.generation;
             if desired.is_some_and(|desired| desired.body == object.body) {
                 continue;
@@ -172,7 +171,7 @@ impl World<'_> {
                 () if !has_content(&version.object) => Some(Unfit::Empty),
                 () => lost().or_else(|| fitness::unfit(&object, self)),
             };
-            let Some(why) = why else { return Ok(StandIn { object, generation, since: version.since, is_mixed }) };
+            let Some(why) = why else { return Ok(StandIn { object, generation, since: version.since, desired_rules }) };
             newest.get_or_insert(WhyNot::Unfit { generation, why });
         }
         Err(newest.unwrap_or(WhyNot::SameContent))

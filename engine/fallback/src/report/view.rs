@@ -111,6 +111,9 @@ pub struct BackfilledObject {
     /// The backfilled section, if it is not the whole object: for `listeners[web]`, the hostname is backfilled.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub section: Arc<str>,
+    /// Sections of the desired version that are served, because the served version lacks their backends.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub desired_sections: BTreeSet<Arc<str>>,
 }
 
 /// An object, or a part of an object, that a direct response replaces.

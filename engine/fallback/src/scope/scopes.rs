@@ -140,7 +140,7 @@ impl FallbackScopes {
         for scope in self.gateways.values().flatten() {
             let known = inputs.unusable.iter().any(|key| scope.evidence.last_valid.of(key, None).next().is_some());
             // The missing backend of an earlier version may exist again, and no translated unit reads it.
-            if known || scope.derived.is_mixed || scope.has_outlived(inputs) {
+            if known || !scope.derived.desired_rules.is_empty() || scope.has_outlived(inputs) {
                 replan.insert(scope.id.gateway.clone());
             }
         }

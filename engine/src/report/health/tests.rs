@@ -270,7 +270,9 @@ fn served(findings: &[crate::health::HealthFinding]) -> BTreeSet<(String, Gets)>
                     assert!(expires.is_some(), "the certificate has an expiry");
                     Gets::LastValidOf { of, generation, since: Moment(0), expires: None }
                 }
-                Gets::LastValid { generation, .. } => Gets::LastValid { generation, since: Moment(0) },
+                Gets::LastValid { generation, .. } => {
+                    Gets::LastValid { generation, since: Moment(0), except: BTreeSet::new() }
+                }
                 gets => gets,
             };
             (format!("{} {}", served.object.kind, served.section), gets)
@@ -292,7 +294,10 @@ fn what_is_served_with_the_last_valid_version_of_its_certificate_is_no_outage() 
             assert_eq!(health.outages, [], "{combination:?}");
             let gets = Gets::LastValidOf { of: secret.unwrap(), generation: 0, since: Moment(0), expires: None };
             let mut expected: BTreeSet<_> = parts.into_iter().map(|part| (part.to_owned(), gets.clone())).collect();
-            expected.insert(("Secret ".to_owned(), Gets::LastValid { generation: 0, since: Moment(0) }));
+            expected.insert((
+                "Secret ".to_owned(),
+                Gets::LastValid { generation: 0, since: Moment(0), except: BTreeSet::new() },
+            ));
             assert_eq!(served(&health.degraded), expected);
         } else {
             // The first listener has a second certificate and is served with it.

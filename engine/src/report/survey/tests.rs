@@ -423,3 +423,18 @@ fn a_missing_backend_is_on_the_page_and_no_fallback_in_metrics() {
         assert!(report.counts().keys().all(|(step, _)| *step != "replaced"), "{report:?}");
     }
 }
+
+#[test]
+fn desired_rules_in_a_last_valid_version_are_named() {
+    let mut scene = Scene::new(last_valid(), envoys());
+    scene.apply(
+        "apiVersion: v1\nkind: Service\nmetadata: {name: old, namespace: shop, uid: service-2}\n\
+         spec: {ports: [{port: 80}]}",
+    );
+    scene.apply(&route(2, &exact("/fine")).replacen("name: cart, port", "name: old, port", 1));
+    scene.apply(&route(3, "{type: RegularExpression, value: '/fine['}"));
+    assert_eq!(scene.report()["backfilledObjects"][0].get("desiredSections"), None);
+    scene.delete(holdfast_api::apis::scheme::service_key("shop", "old"));
+    let page = scene.report();
+    assert_eq!(page["backfilledObjects"][0]["desiredSections"], json!(["rules[0]"]), "{page:#}");
+}

@@ -201,8 +201,9 @@ fn forward_or_answer(
         outcome.faults.push(Fault::new(&object.key, Class::Ignored, field, "NoBackends", message));
         full_message
     });
+    let kind = resolved.policy.as_ref().unwrap_or(&object.key).kind.clone();
     outcome.replaced = Some(missing_backend(object, section, status, message, resolved.policy));
-    Action::Respond(FixedResponse::new(status, body_for(&settings.missing_backend_body, &object.key.kind)))
+    Action::Respond(FixedResponse::new(status, body_for(&settings.missing_backend_body, &kind)))
 }
 
 fn missing_backend(

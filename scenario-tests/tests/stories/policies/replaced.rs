@@ -22,8 +22,8 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// The default body of the response of a replaced route.
-const BODY: &str = "Holdfast has invalid configuration. Administrators should check the HTTPRoute resource to find and fix config errors.";
+/// The default body of the response of a route that a policy replaces.
+const BODY: &str = "Holdfast has invalid configuration. Administrators should check the TrafficPolicy resource to find and fix config errors.";
 const TARGET: &str = "{group: gateway.networking.k8s.io, kind: HTTPRoute, name: shop, sectionName: guarded}";
 
 /// Writes a guarded rule with a sibling in its route, beside a broader route of another owner.

@@ -100,7 +100,7 @@ pub fn broken_shop() -> Facts {
     let cart = identity("HTTPRoute", "shop", "cart");
     let refused = found(cart.clone(), "spec.rules[1]", Class::Invalid, "Refused", "missing ]: [");
     facts.found.push(ObjectProblem { detected: DetectedBy::Nack, ..refused });
-    let last_valid = Gets::LastValid { generation: 4, since: Moment(TEN - 86_400) };
+    let last_valid = Gets::LastValid { generation: 4, since: Moment(TEN - 86_400), except: BTreeSet::new() };
     facts.effects.push(effect(cart.clone(), "", last_valid, &[&cart]));
     let guard = identity("TrafficPolicy", "office", "only-office");
     let target = "HTTPRoute shop/carts does not exist";

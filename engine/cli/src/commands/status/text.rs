@@ -265,10 +265,15 @@ fn gets(served: &ServedInstead) -> String {
         Gets::PortInUse => format!("connections to {section} reach the process or Gateway that uses its port"),
         Gets::Nothing if served.section.is_empty() => "left out".to_owned(),
         Gets::Nothing => format!("{section} left out"),
-        Gets::LastValid { generation, since } if served.section.is_empty() => {
-            format!("generation {generation} is served, last valid since {since}")
+        Gets::LastValid { generation, since, except } if served.section.is_empty() => {
+            let except: Vec<String> = except.iter().map(|section| plain(section)).collect();
+            let except = match except.is_empty() {
+                true => String::new(),
+                false => format!(", except for the desired {}", except.join(", ")),
+            };
+            format!("generation {generation} is served, last valid since {since}{except}")
         }
-        Gets::LastValid { generation, since } => {
+        Gets::LastValid { generation, since, .. } => {
             format!("{section} of generation {generation} is served, last valid since {since}")
         }
         Gets::LastValidOf { of, generation, since, expires } => {
