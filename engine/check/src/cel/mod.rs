@@ -44,7 +44,8 @@ enum When {
     Response,
 }
 
-/// Parses and checks a condition for requests, and returns its fault. Regexes in it are charged to the object of the condition.
+/// Parses and checks a condition for requests, and returns its fault. Regexes in it are charged to the object of the
+/// condition.
 pub fn check(text: &str, regexes: &Regexes) -> Result<Expr, CelFault> {
     counted(text, regexes).0
 }

@@ -257,15 +257,30 @@ fn regexes_are_checked_as_utf8() {
         ("request.path.matches('.{20}')", "164 instructions"),
         ("request.path.matches('[é-ž]{50}')", "at most 100"),
         ("request.path.matches('[é')", "missing ]: \"[é\""),
+        // Envoy needs more instructions for an empty group after a repetition.
+        ("request.path.matches('a{60}b+(?:)')", "at most 100"),
     ];
     for (text, expected) in rows {
         let message = wrong(text);
         assert!(message.contains(expected), "{text}: {message}");
     }
-    for text in
-        [r"request.path.matches('\\x{100}')", r"request.path.matches('\\p{Greek}+')", "request.path.matches('é.*')"]
-    {
+    for text in [
+        r"request.path.matches('\\x{100}')",
+        r"request.path.matches('\\p{Greek}+')",
+        "request.path.matches('é.*')",
+        "request.path.matches('a{60}b+')",
+    ] {
         assert_eq!(wrong(text), "");
+    }
+}
+
+#[test]
+fn conditions_of_logs_know_the_response() {
+    let of_log = |text: &str| check_of_log(text, &Regexes::of_object(Limits::default()));
+    assert_eq!(of_log("response.code >= 400"), Ok(()));
+    assert!(!wrong("response.code >= 400").is_empty(), "a request has no response yet");
+    for text in ["((", "request.nosuch == 'a'", r"request.path.matches('/\\pN')", "response.nosuch()"] {
+        assert!(of_log(text).is_err(), "{text}");
     }
 }
 

@@ -121,7 +121,8 @@ fn judge(pattern: &str, limits: Limits, encoding: Encoding, meter: &mut Meter) -
     };
     let compiled = compile::compile(&regex, instructions, meter).map_err(given_up)?;
     let size = flatten::size(compiled).map_err(given_up)?;
-    // The RE2 of Envoy needs more instructions for an empty group after a repetition than the RE2 that this module follows.
+    // The RE2 of Envoy needs more instructions for an empty group after a repetition than the RE2 that this module
+    // follows.
     let most = if encoding == Encoding::Utf8 && regex.has_empty_part() { size.saturating_mul(2) } else { size };
     if most > limit { Err(RegexFault::ProgramSize { size: most, limit }) } else { Ok(Program { size, captures }) }
 }

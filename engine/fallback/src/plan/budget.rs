@@ -176,6 +176,14 @@ mod tests {
     }
 
     #[test]
+    fn refusals_of_a_known_owner_leave_the_reserved_part_to_others() {
+        let mut budget = Budget::default();
+        (0..2 * REFUSALS_PER_MINUTE_MAX).for_each(|_| budget.refused(&owners(&["a"]), 0));
+        assert!(budget.wait_until("a", 0).is_some());
+        assert_eq!(budget.wait_until("innocent", 0), None);
+    }
+
+    #[test]
     fn a_clock_set_back_extends_no_wait() {
         let mut budget = Budget::default();
         (0..OWNER_CAPACITY).for_each(|_| budget.convicted("a".into(), 1_000_000));

@@ -60,7 +60,7 @@ fn unread(is_read: bool) -> Option<Unfit> {
     (!is_read).then(|| Unfit::Fault("a part of it cannot be read".to_owned()))
 }
 
-fn alone(object: &Arc<Object>) -> Overlay {
+pub(super) fn alone(object: &Arc<Object>) -> Overlay {
     Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() }
 }
 

@@ -1,7 +1,7 @@
 //! Rules of an earlier version that have lost a backend since. Where the desired rule with the same matches is good, it
 //! is served instead.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
@@ -11,11 +11,11 @@ use holdfast_api::apis::gateway::route::{GatewayRoute, RouteRule, RuleEntry};
 use holdfast_api::fault::Class;
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::httpproxy::is_proxy;
-use holdfast_translate::overlay::Overlay;
 use holdfast_translate::route::{Replaced, RoutePlan};
 
+use super::fitness::alone;
 use super::world::World;
 
 /// The sections of a desired version that are served in another version.
@@ -30,15 +30,16 @@ pub(super) fn with_backends_of_today(version: Arc<Object>, world: &World<'_>) ->
     if !has_rules || version.body == desired.body {
         return (version, none);
     }
-    let roots = roots(&version.key, world);
-    let over = Overlay { objects: BTreeMap::from([(version.key.clone(), version.clone())]), ..Overlay::default() };
-    let then = roots.iter().filter_map(|root| world.translator.try_route(root, &over, world.objects));
-    let lost: BTreeSet<usize> = then.flat_map(|plan| without_backends(&plan, &version.key)).collect();
+    let Some(then) = world.translator.try_route(&version.key, &alone(&version), world.objects) else {
+        return (version, none);
+    };
+    let lost = without_backends(&then, &version.key);
     if lost.is_empty() {
         return (version, none);
     }
-    let now: Vec<&RoutePlan> = roots.iter().filter_map(|root| Some(&**world.translator.route(root)?)).collect();
-    let is_good_now = |index: usize| now.iter().all(|plan| is_good(plan, &version.key, index, world));
+    let Some(now) = world.translator.route(&version.key) else { return (version, none) };
+    let section = |index: usize| section(&version.key, index);
+    let is_good_now = |index: usize| is_good(now, &Node::section(version.key.clone(), section(index)), world);
     let (body, taken) = match (&version.body, &desired.body) {
         (Body::HttpRoute(then), Body::HttpRoute(now)) => {
             let (rules, taken) = rules(&then.rules, &now.rules, &lost, is_good_now);
@@ -57,27 +58,20 @@ pub(super) fn with_backends_of_today(version: Arc<Object>, world: &World<'_>) ->
     if taken.is_empty() {
         return (version, none);
     }
-    let of_proxy = is_proxy(&version.key);
-    let section = |index: usize| match of_proxy {
-        true => ObjectSection::ProxyRoute(index).to_string().into(),
-        false => ObjectSection::Rule(index).to_string().into(),
-    };
-    (Arc::new(Object { body, ..(*version).clone() }), taken.into_iter().map(section).collect())
+    let taken = taken.into_iter().map(|index| section(index).into()).collect();
+    (Arc::new(Object { body, ..(*version).clone() }), taken)
 }
 
-/// Returns the objects with a plan that contains the rules of a route object.
-fn roots(key: &ObjectKey, world: &World<'_>) -> Vec<ObjectKey> {
-    if is_proxy(key) { world.translator.roots_of(key).cloned().collect() } else { vec![key.clone()] }
+/// Returns the section of a rule, or of a route of an HTTPProxy.
+fn section(key: &ObjectKey, index: usize) -> String {
+    if is_proxy(key) { ObjectSection::ProxyRoute(index).to_string() } else { ObjectSection::Rule(index).to_string() }
 }
 
-/// Checks whether a desired rule is served as written.
-fn is_good(plan: &RoutePlan, key: &ObjectKey, index: usize, world: &World<'_>) -> bool {
-    let is_it = |section: &str| rule(section) == Some(index);
-    let is_replaced = plan.replaced.iter().any(|replaced| replaced.object == *key && is_it(&replaced.section));
-    let contents = || world.translator.contents(world.gateway, plan).into_iter();
-    let is_refused =
-        || contents().any(|(content, node)| node.key == *key && is_it(&node.section) && world.refuses(&content));
-    !is_replaced && !is_refused()
+/// Checks whether a desired rule can be served as written now: it has its backends, is not refused, and does not wait.
+fn is_good(plan: &RoutePlan, rule: &Node, world: &World<'_>) -> bool {
+    let is_it = |replaced: &Replaced| replaced.object == rule.key && *replaced.section == *rule.section;
+    let is_replaced = plan.replaced.iter().any(is_it);
+    !is_replaced && !world.is_refused(plan, Some(&rule.section)) && !world.waits_for_a_trial(rule)
 }
 
 /// Returns the index of a rule or of a route of an HTTPProxy.

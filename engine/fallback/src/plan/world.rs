@@ -260,7 +260,6 @@ impl World<'_> {
     /// tried without waiting. A response that is on trial itself is not restricted in this way.
     pub(crate) fn manner(&self, node: &Node) -> Manner {
         let beside_a_trial = self.apart.is_some_and(|apart| apart.contains(&node.key));
-        let is_restricted = beside_a_trial || self.waits_for_a_trial(node);
         let is_beyond_doubt = |plan: &RoutePlan| {
             let mut own = plan.routes.iter().filter(|rendered| rendered.node() == *node);
             let is_proven = || {
@@ -270,13 +269,14 @@ impl World<'_> {
             };
             own.all(|rendered| rendered.route.is_plain_answer()) || is_proven()
         };
+        let is_restricted = || beside_a_trial || self.waits_for_a_trial(node);
         let answers = |how: &Manner| {
             let closing = Closing { how: *how, message: "".into() };
             let closed = BTreeMap::from([(node.section.clone(), closing)]);
             let over = Overlay { closed: BTreeMap::from([(node.key.clone(), closed)]), ..Overlay::default() };
             let plan = self.translator.try_route(&node.key, &over, self.objects);
             plan.is_some_and(|plan| {
-                let is_safe = !is_restricted || *how == Manner::Narrowed || is_beyond_doubt(&plan);
+                let is_safe = *how == Manner::Narrowed || is_beyond_doubt(&plan) || !is_restricted();
                 is_safe && !self.is_refused(&plan, Some(&node.section))
             })
         };
@@ -284,7 +284,7 @@ impl World<'_> {
     }
 
     /// Checks whether a unit has content that waits, because of itself or because of its owner.
-    fn waits_for_a_trial(&self, node: &Node) -> bool {
+    pub(super) fn waits_for_a_trial(&self, node: &Node) -> bool {
         let waits = |content: &Content| !self.proof.is_known_good(content) && self.waits(node, content).is_some();
         let Some(plan) = self.translator.route(&node.key) else { return false };
         let contents = self.translator.contents(self.gateway, plan);
