@@ -23,8 +23,10 @@ const TESTS: [&str; 3] = [
 /// What the harness of stories builds, see `scenario-tests/src/binary.rs`.
 const HARNESS: &str = "build --locked --bins -p holdfast-cli -p holdfast-scenario-tests";
 
-/// One compilation: package, kind of target, and features.
-type Unit = (String, String, Vec<String>);
+/// What a compilation depends on beside its package and kind of target: features, and settings of the profile.
+type Selection = (Vec<String>, String);
+/// One compilation: package, kind of target, and selection.
+type Unit = (String, String, Selection);
 
 /// Returns what cargo compiles for a command.
 fn units(command: &str) -> BTreeSet<Unit> {
@@ -40,7 +42,9 @@ fn units(command: &str) -> BTreeSet<Unit> {
     units
         .map(|unit| {
             let features = unit["features"].as_array().into_iter().flatten().map(text).collect();
-            (text(&unit["pkg_id"]), text(&unit["target"]["kind"][0]), features)
+            let mut profile = unit["profile"].clone();
+            profile["name"].take();
+            (text(&unit["pkg_id"]), text(&unit["target"]["kind"][0]), (features, profile.to_string()))
         })
         .collect()
 }
@@ -65,7 +69,7 @@ fn documented_commands_build_the_product_alone() {
     let test_support = Regex::new(r"/(tests|scenario-tests|fuzz)(/[a-z-]+)?#").unwrap();
     let mut offences = Vec::new();
     for command in documented() {
-        for (package, kind, features) in units(&command) {
+        for (package, kind, (features, _)) in units(&command) {
             if test_support.is_match(&package) {
                 offences.push(format!("cargo {command} compiles {package} ({kind})"));
             }
@@ -77,25 +81,27 @@ fn documented_commands_build_the_product_alone() {
     none("the product is built without test support, and has no features", offences);
 }
 
-/// If features differed, each change between these commands would compile most crates again.
+/// If features or settings differed, each change between these commands would compile most crates again.
 #[test]
 fn commands_for_tests_share_what_they_compile() {
-    let features = |command: &str| {
-        let mut features: BTreeMap<(String, String), BTreeSet<Vec<String>>> = BTreeMap::new();
-        for (package, kind, selected) in units(command) {
-            features.entry((package, kind)).or_default().insert(selected);
+    let selected = |command: &str| {
+        let mut selected: BTreeMap<(String, String), BTreeSet<Selection>> = BTreeMap::new();
+        for (package, kind, selection) in units(command) {
+            selected.entry((package, kind)).or_default().insert(selection);
         }
-        features
+        selected
     };
-    let whole = features(TESTS[0]);
+    let whole = selected(TESTS[0]);
     let mut offences = Vec::new();
     for command in TESTS[1..].iter().copied().chain([HARNESS]) {
-        for (unit, selected) in features(command).into_iter().filter(|((_, kind), _)| kind != "bin") {
+        for (unit, selected) in selected(command).into_iter().filter(|((_, kind), _)| kind != "bin") {
             let all = whole.get(&unit).cloned().unwrap_or_default();
             if !selected.is_subset(&all) {
                 offences.push(format!("cargo {command}: {unit:?} with {selected:?}, `{}` with {all:?}", TESTS[0]));
             }
         }
     }
-    none("add the features to those of tests/support/Cargo.toml that only tests select", offences);
+    let remedy = "add features to those of tests/support/Cargo.toml that only tests select, settings to the profile's \
+                  build-override in Cargo.toml";
+    none(remedy, offences);
 }
