@@ -32,6 +32,7 @@ use holdfast_api::status::{CONFLICT_CONDITION, Condition, FALLBACK_CONDITION, Ob
 use holdfast_envoy::encode::names;
 use holdfast_envoy::hold::{Hold, ResourceState};
 use holdfast_envoy::model::table::{Host, TableName};
+use holdfast_fallback::members::Outlier;
 use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::FallbackReport;
@@ -106,6 +107,9 @@ pub struct ReplacementView {
     /// The policy that cannot be enforced, if it is the cause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<ObjectKey>,
+    /// Whether the reason is that a backend is missing or may not be used, or that the part has none.
+    #[serde(skip)]
+    pub lacks_backend: bool,
 }
 
 /// The hosts of root HTTPProxies, by Gateway and route table.
@@ -170,6 +174,7 @@ impl Engine {
                     response: replaced.response,
                     message: replaced.message.clone(),
                     policy: replaced.policy.clone(),
+                    lacks_backend: replaced.lacks_backend,
                 }));
             }
         }
@@ -280,6 +285,7 @@ impl Engine {
             holds: scopes().map(|scope| &scope.hold).collect(),
             refused: refused.collect(),
             served: scopes().filter_map(|scope| self.translator.served_gateway(&scope.id.fleet)).collect(),
+            held: held_envoys(scopes().flat_map(|scope| scope.held_envoys())),
         }
     }
 
@@ -366,6 +372,8 @@ struct FleetState<'a> {
     refused: BTreeMap<Arc<str>, Arc<str>>,
     /// The Gateway as it is served to the Envoys.
     served: Vec<&'a GatewayPlan>,
+    /// A clause about Envoys that keep their previous configuration; empty if there is none.
+    held: String,
 }
 
 impl FleetState<'_> {
@@ -378,6 +386,17 @@ impl FleetState<'_> {
         };
         listener.state == ListenerState::Closed && !self.served.is_empty() && self.served.iter().all(serves)
     }
+}
+
+/// Returns the clause about Envoys that refuse what others of their build accepted.
+fn held_envoys<'a>(mut held: impl Iterator<Item = (&'a Arc<str>, &'a Outlier)>) -> String {
+    let Some((node, outlier)) = held.next() else { return String::new() };
+    let others = match held.count() {
+        0 => String::new(),
+        others => format!(" (and {others} more)"),
+    };
+    let message = outlier.message();
+    format!("; Envoy {node}{others} refuses its new configuration, and keeps its previous configuration: {message}")
 }
 
 /// Returns `Programmed` of a listener: true only after an ACK of its configuration.
@@ -417,9 +436,9 @@ fn listener_programmed(listener: &ListenerPlan, seen: &FleetState<'_>) -> Condit
     } else if is_earlier {
         let message = "acknowledged by Envoy with the last valid version of the certificate, since the current \
                        certificate cannot be used: see ResolvedRefs";
-        Condition::new("Programmed", true, "Programmed", message)
+        Condition::new("Programmed", true, "Programmed", format!("{message}{}", seen.held))
     } else {
-        Condition::new("Programmed", true, "Programmed", "acknowledged by Envoy")
+        Condition::new("Programmed", true, "Programmed", format!("acknowledged by Envoy{}", seen.held))
     }
 }
 
@@ -434,7 +453,8 @@ fn programmed_of<'a>(listeners: impl Iterator<Item = &'a ListenerPlan>, seen: &F
     if any("Unknown") {
         Condition::unknown("Programmed", "Pending", "Envoy has not acknowledged every listener yet")
     } else if any("True") {
-        Condition::new("Programmed", true, "Programmed", "Envoy has acknowledged the served configuration")
+        let message = format!("Envoy has acknowledged the served configuration{}", seen.held);
+        Condition::new("Programmed", true, "Programmed", message)
     } else {
         let message = conditions.first().map_or("there is no listener", |condition| &condition.message);
         Condition::new("Programmed", false, "Invalid", message)

@@ -19,6 +19,11 @@ pub enum Class {
     Ignored,
 }
 
+/// Reasons that concern backends in any field.
+const OF_BACKENDS: [&str; 2] = ["BackendNotFound", "ServiceUnresolvedReference"];
+/// Reasons that concern backends if the field is a reference to a backend.
+const OF_REFERENCES: [&str; 3] = ["InvalidKind", "RefNotPermitted", "UnsupportedProtocol"];
+
 /// One fault.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Fault {
@@ -57,6 +62,12 @@ impl Fault {
     /// Returns whether the fault prevents something from being served as written.
     pub fn is_error(&self) -> bool {
         self.class != Class::Ignored
+    }
+
+    /// Returns whether the fault is a reference to a backend that does not exist or may not be used.
+    pub fn is_missing_backend(&self) -> bool {
+        let of_reference = OF_REFERENCES.contains(&self.reason) && self.field.contains("backendRefs[");
+        self.class == Class::Referential && (OF_BACKENDS.contains(&self.reason) || of_reference)
     }
 }
 

@@ -192,7 +192,11 @@ fn on_its_way(state: ServedState) -> Option<&'static str> {
             Some("the probe tries the new configuration; Envoys keep the last acknowledged configuration")
         }
         ServedState::Following => Some("the new configuration waits for the leader replica"),
-        ServedState::Current | ServedState::Unverified | ServedState::Fallback | ServedState::Held => None,
+        ServedState::Current
+        | ServedState::Partial
+        | ServedState::Unverified
+        | ServedState::Fallback
+        | ServedState::Held => None,
     }
 }
 

@@ -290,8 +290,7 @@ impl Engine {
         let listeners: BTreeSet<String> =
             serving.map(|(address, listener)| format!("{address}:{}", listener.port)).collect();
         let refusing = speaking(self.scopes.of(&state.name)).flat_map(|scope| {
-            let outliers = scope.members.outliers().filter(|(node, _)| scope.members.is_connected(node));
-            outliers.map(|(node, outlier)| {
+            scope.held_envoys().map(|(node, outlier)| {
                 (node.clone(), Refusing { message: outlier.message().to_owned(), serves: outlier.serves() })
             })
         });

@@ -213,6 +213,7 @@ impl Engine {
                     response: Some(self.settings().closed_status),
                     message: describe(&policy, &why),
                     policy: Some(policy),
+                    lacks_backend: false,
                 });
             }
         }

@@ -73,6 +73,7 @@ impl<'a> FallbackSurvey<'a> {
             state: ServedState::Current,
             generation: self.engine.scopes.generation(name),
             envoys: EnvoyCounts::default(),
+            held_envoys: BTreeMap::new(),
             acknowledged: None,
             deviations: Deviations::default(),
             settled: true,
@@ -93,6 +94,8 @@ impl<'a> FallbackSurvey<'a> {
             state.envoys.acknowledged += counts.acknowledged;
             state.envoys.refused += counts.refused;
             state.envoys.pending += counts.pending;
+            let held = scope.held_envoys().map(|(node, outlier)| (node.clone(), outlier.message().to_owned()));
+            state.held_envoys.extend(held);
             state.deviations.held |= scope.state() == ServedState::Held;
             self.broken(scope);
             let closed = self.engine.translator.closed_hosts(&scope.id.fleet);

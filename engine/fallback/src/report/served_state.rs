@@ -1,6 +1,7 @@
 //! The state of a scope, as reports show it: what its Envoys are served, and what is held.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
 use holdfast_envoy::hold::Refusal;
@@ -8,6 +9,7 @@ use holdfast_graph::{Detected, ObjectKey};
 use holdfast_xds::ResourceType;
 
 use super::view::{EnvoyCounts, ServedState};
+use crate::members::Outlier;
 use crate::plan::derive::{Broken, HELD};
 use crate::rollout::Stage;
 use crate::scope::FallbackScope;
@@ -74,12 +76,18 @@ impl FallbackScope {
             ServedState::Fallback
         } else {
             match self.stage {
+                Stage::Settled if self.held_envoys().next().is_some() => ServedState::Partial,
                 Stage::Settled => ServedState::Current,
                 Stage::Probing { .. } => ServedState::Probing,
                 Stage::Canary { .. } => ServedState::Trying,
                 Stage::Following => ServedState::Following,
             }
         }
+    }
+
+    /// Returns the connected Envoys that refuse what others of their build accepted, by node.
+    pub fn held_envoys(&self) -> impl Iterator<Item = (&Arc<str>, &Outlier)> {
+        self.members.outliers().filter(|(node, _)| self.members.is_connected(node))
     }
 
     /// Checks whether at least one Envoy of the scope has acknowledged the wanted configuration.
@@ -92,7 +100,7 @@ impl FallbackScope {
 
     /// Returns the number of Envoys by their state; the answer of one Envoy counts for all of its build.
     pub fn envoys(&self) -> EnvoyCounts {
-        let outliers = self.members.outliers().map(|(node, _)| node);
+        let outliers = self.held_envoys().map(|(node, _)| node);
         let refusing = self.hold.refusals().map(|refusal| &refusal.node).chain(outliers);
         let refused = refusing.filter(|node| self.members.is_connected(node)).collect::<BTreeSet<_>>().len();
         let others = self.members.nodes().count() - refused;

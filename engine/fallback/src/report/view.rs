@@ -144,7 +144,7 @@ pub enum ClosedBy {
     Step,
     /// Translation, without a step.
     Translation,
-    /// Translation, because no backend of the part exists or may be used.
+    /// Translation, because no backend of the part exists or may be used, or because it has none.
     MissingBackend,
 }
 
@@ -222,6 +222,10 @@ pub struct GatewayState {
     pub generation: u64,
     /// The number of its Envoys by their answer to the offered configuration.
     pub envoys: EnvoyCounts,
+    /// The connected Envoys that refuse what others of their build accepted, and keep their previous configuration: by
+    /// node, the message of the last refusal.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub held_envoys: BTreeMap<Arc<str>, String>,
     /// The deviations in the configuration that its Envoys last acknowledged as a whole; [`FallbackReport::after`]
     /// copies them from one report to the next.
     #[serde(skip)]
@@ -262,6 +266,9 @@ pub enum ServedState {
     /// All objects are served as desired.
     #[default]
     Current,
+    /// As `Current`, except for Envoys that refuse what others of their build accepted: they keep their previous
+    /// configuration.
+    Partial,
     /// New content is tried on one Envoy first; the other Envoys have the configuration that was acknowledged before.
     Trying,
     /// New content is tried on the probe; the Envoys have the configuration that was acknowledged before.

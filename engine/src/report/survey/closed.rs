@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdfast_api::fault::Fault;
 use holdfast_api::section::HOST;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::{ClosedBy, ExcludedObject, ReplacedObject, Scope};
@@ -15,7 +14,6 @@ use holdfast_translate::listener::ListenerState;
 use super::FallbackSurvey;
 use crate::report::ReplacementView;
 use crate::report::health::listeners;
-use crate::report::missing::is_missing_backend;
 
 /// A closed part, with its cause.
 struct Closed {
@@ -30,27 +28,17 @@ struct Closed {
 /// Adds the closed parts of all Gateways to a survey.
 pub(super) fn add(survey: &mut FallbackSurvey<'_>) {
     let engine = survey.engine;
-    let replacements = engine.replacements();
-    let faults = if replacements.is_empty() { Vec::new() } else { engine.faults() };
-    let missing = faults.iter().filter(|fault| is_missing_backend(fault));
-    // A replacement has the message of its first fault, for a route of the Gateway API with the field.
-    let both = |fault: &Fault| [fault.message.clone(), format!("{}: {}", fault.field, fault.message)];
-    let missing: BTreeSet<(&ObjectKey, String)> =
-        missing.flat_map(|fault| both(fault).map(|message| (&fault.object, message))).collect();
-    for replacement in replacements {
-        let closed_by = match missing.contains(&(&replacement.object, replacement.message.clone())) {
-            true => ClosedBy::MissingBackend,
-            false => ClosedBy::Translation,
-        };
-        note(survey, of_replacement(replacement, closed_by));
+    for replacement in engine.replacements() {
+        note(survey, of_replacement(replacement));
     }
     for closed in listeners_and_routes(survey) {
         note(survey, closed);
     }
 }
 
-fn of_replacement(view: ReplacementView, closed_by: ClosedBy) -> Closed {
-    let ReplacementView { gateway, object, section, scope, response, policy, .. } = view;
+fn of_replacement(view: ReplacementView) -> Closed {
+    let ReplacementView { gateway, object, section, scope, response, policy, lacks_backend, .. } = view;
+    let closed_by = if lacks_backend { ClosedBy::MissingBackend } else { ClosedBy::Translation };
     let cause = policy.unwrap_or_else(|| object.clone());
     let scope = match scope {
         "virtualHost" => Scope::VirtualHost,

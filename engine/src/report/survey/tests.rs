@@ -407,8 +407,11 @@ fn the_page_has_the_fields_that_it_is_meant_to_have() {
 
 #[test]
 fn a_missing_backend_is_on_the_page_and_no_fallback_in_metrics() {
+    let fine = route(5, &exact("/fine"));
     let routes = [
-        route(5, &exact("/fine")).replace("{name: cart, port: 80}", "{name: nowhere, port: 80}"),
+        fine.replace("{name: cart, port: 80}", "{name: nowhere, port: 80}"),
+        fine.replace("{name: cart, port: 80}", "{name: cart, port: 80, weight: 0}"),
+        fine.replace("[{name: cart, port: 80}]", "[]"),
         "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {name: root, namespace: shop}\n\
          spec: {virtualhost: {fqdn: proxy.test}, routes: [{services: [{name: nowhere, port: 80}]}]}"
             .to_owned(),

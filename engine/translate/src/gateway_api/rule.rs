@@ -166,6 +166,7 @@ fn not_enforced(
         class: why.class,
         message,
         policy: Some(policy.clone()),
+        lacks_backend: false,
     };
     replaced(place, matches, fault, &settings, outcome)
 }
@@ -180,13 +181,24 @@ fn forward_or_answer(
     outcome: &mut Outcome,
 ) -> Action {
     let (object, section) = (place.object, place.section());
-    let missing = resolved.faults.first().map(|fault| format!("{}: {}", fault.field, fault.message));
+    let first = resolved.faults.first();
+    let missing = first.map(|fault| format!("{}: {}", fault.field, fault.message));
+    let lacks_backend = first.is_none_or(Fault::is_missing_backend);
     let status = missing_backend_status(object);
+    let answered = |message: String| Replaced {
+        object: object.key.clone(),
+        section: section.clone(),
+        response: Some(status),
+        class: Class::Referential,
+        message,
+        policy: resolved.policy.clone(),
+        lacks_backend,
+    };
     if resolved.backends.iter().any(|backend| backend.backend.is_some()) {
         let backends = resolved.backends;
         let gets_requests = backends.iter().any(|backend| backend.backend.is_none());
         if let Some(message) = missing.filter(|_| gets_requests) {
-            outcome.replaced = Some(missing_backend(object, section, status, message, resolved.policy));
+            outcome.replaced = Some(answered(message));
         }
         outcome.backends.extend(backends.iter().filter_map(|backend| backend.backend.clone()));
         outcome.backends.extend(forward.mirrors.iter().map(|mirror| mirror.backend.clone()));
@@ -202,19 +214,8 @@ fn forward_or_answer(
         full_message
     });
     let kind = resolved.policy.as_ref().unwrap_or(&object.key).kind.clone();
-    outcome.replaced = Some(missing_backend(object, section, status, message, resolved.policy));
+    outcome.replaced = Some(answered(message));
     Action::Respond(FixedResponse::new(status, body_for(&settings.missing_backend_body, &kind)))
-}
-
-fn missing_backend(
-    object: &Object,
-    section: String,
-    status: u16,
-    message: String,
-    policy: Option<ObjectKey>,
-) -> Replaced {
-    let object = object.key.clone();
-    Replaced { object, section, response: Some(status), class: Class::Referential, message, policy }
 }
 
 /// Translates an unreadable rule: it is replaced by a direct response at the same matches, or left out.
@@ -281,7 +282,7 @@ fn broken(
     outcome: Outcome,
 ) -> Outcome {
     let (object, class) = (place.object.key.clone(), Class::Invalid);
-    let fault = Replaced { object, section, response: None, class, message, policy: None };
+    let fault = Replaced { object, section, response: None, class, message, policy: None, lacks_backend: false };
     replaced(place, matches, fault, settings, outcome)
 }
 

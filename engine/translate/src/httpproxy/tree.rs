@@ -353,6 +353,7 @@ impl Host<'_> {
             response: Some(self.settings.closed_status),
             class: Class::Invalid,
             message,
+            lacks_backend: false,
         });
         let response = FixedResponse::new(
             self.settings.closed_status,
@@ -406,6 +407,7 @@ impl Host<'_> {
                     response: response.as_ref().map(|response| response.status),
                     class,
                     message,
+                    lacks_backend: matches!(problem, RouteFailure::NoService(_)),
                 });
                 placeholder = self.placeholder(served, owner, problem, &matches);
                 let Some(response) = response else { return };

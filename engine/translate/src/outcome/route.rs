@@ -175,4 +175,6 @@ pub struct Replaced {
     pub message: String,
     /// The policy that cannot be enforced, if a policy is the reason.
     pub policy: Option<ObjectKey>,
+    /// Whether the reason is that a backend does not exist or may not be used, or that the part has none.
+    pub lacks_backend: bool,
 }

@@ -307,12 +307,30 @@ async fn one_envoy_that_refuses_alone_convicts_no_route(world: World) -> Result<
     .await?;
     let health = holdfast.diagnostics("/debug/health").await?.to_string();
     ensure!(health.contains("a-outlier"), "the outlier is not reported: {health}");
+    until("page and conditions name the outlier", || async {
+        let report = holdfast.diagnostics("/debug/config/fallback").await?;
+        let gateway = &report["gateways"][0];
+        ensure!(gateway["state"] == "partial" && gateway["heldEnvoys"]["a-outlier"].is_string(), "{report}");
+        let statuses = holdfast.diagnostics("/debug/statuses").await?.to_string();
+        let clause = "Envoy a-outlier refuses its new configuration, and keeps its previous configuration: ";
+        // The Gateway and its listener.
+        ensure!(statuses.matches(clause).count() == 2, "{statuses}");
+        Ok(())
+    })
+    .await?;
     other.never_refused().await?;
     load.stop_expecting(Shot::is_ok).await?;
 
     drop(outlier);
     everywhere(port, "/cart", "2").await?;
     everywhere(port, "/other", "2").await?;
+    until("no Envoy is held", || async {
+        let report = holdfast.diagnostics("/debug/config/fallback").await?;
+        let gateway = &report["gateways"][0];
+        ensure!(gateway["state"] == "current" && gateway["heldEnvoys"].is_null(), "{report}");
+        Ok(())
+    })
+    .await?;
     // An edit is tried on the remaining Envoy, and the verdicts of the outlier no longer apply.
     world.route("cart", &refused("/cart", "3"))?;
     everywhere(port, "/cart", "3").await?;

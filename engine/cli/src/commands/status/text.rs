@@ -215,6 +215,7 @@ fn gateways(health: &Health, text: &mut String) -> std::fmt::Result {
     for gateway in gateways {
         let served = match gateway.state {
             ServedState::Current => "current",
+            ServedState::Partial => "partial",
             ServedState::Trying => "trying",
             ServedState::Probing => "probing",
             ServedState::Following => "following",
