@@ -7,7 +7,7 @@ use std::sync::Arc;
 use holdfast_api::section::HOST;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::{ClosedBy, ExcludedObject, ReplacedObject, Scope};
-use holdfast_graph::{Node, ObjectKey};
+use holdfast_graph::{Node, ObjectKey, Step};
 use holdfast_translate::claims::{ListenerId, Parent};
 use holdfast_translate::listener::ListenerState;
 
@@ -105,7 +105,10 @@ fn note(survey: &mut FallbackSurvey<'_>, closed: Closed) {
     let Closed { gateway, node, scope, cause, response, closed_by } = closed;
     let Some(state) = survey.gateways.iter_mut().find(|state| state.name == gateway) else { return };
     let steps = &state.deviations.steps;
-    if state.deviations.held || steps.contains_key(&node) || steps.contains_key(&Node::whole(node.key.clone())) {
+    // The step of a backfilled object does not report that its last valid version lacks a backend.
+    let reports = |(step, _): &(Step, i64)| *step != Step::Backfilled || closed_by != ClosedBy::MissingBackend;
+    let is_reported = |at: &Node| steps.get(at).is_some_and(reports);
+    if state.deviations.held || is_reported(&node) || is_reported(&Node::whole(node.key.clone())) {
         return;
     }
     // Missing backends have a metric and an alert of their own.

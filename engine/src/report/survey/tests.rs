@@ -441,3 +441,22 @@ fn desired_rules_in_a_last_valid_version_are_named() {
     let page = scene.report();
     assert_eq!(page["backfilledObjects"][0]["desiredSections"], json!(["rules[0]"]), "{page:#}");
 }
+
+#[test]
+fn a_rule_without_a_backend_in_a_last_valid_version_is_on_the_page() {
+    let mut scene = Scene::new(last_valid(), envoys());
+    scene.apply(
+        "apiVersion: v1\nkind: Service\nmetadata: {name: old, namespace: shop, uid: service-2}\n\
+         spec: {ports: [{port: 80}]}",
+    );
+    scene.apply(&route(2, &exact("/fine")).replacen("name: cart, port", "name: old, port", 1));
+    let broken = route(3, "{type: RegularExpression, value: '/fine['}");
+    scene.apply(&broken.replace("value: /cart", "value: /other"));
+    assert_eq!(scene.report()["replacedObjects"], json!([]));
+    scene.delete(holdfast_api::apis::scheme::service_key("shop", "old"));
+    let page = scene.report();
+    assert_eq!(page["backfilledObjects"][0]["servedGeneration"], 2, "{page:#}");
+    let replaced = &page["replacedObjects"][0];
+    assert_eq!((&replaced["section"], &replaced["response"]), (&json!("rules[0]"), &json!(500)), "{page:#}");
+    assert_eq!(page["replacedObjects"].as_array().unwrap().len(), 1, "{page:#}");
+}
