@@ -239,7 +239,7 @@ fn finding(mut cases: Vec<ProblemWithEffects>, outside: &Outside) -> HealthFindi
     };
     for ProblemWithEffects { found, consequences, effects } in cases {
         let place = outside.places.get(&found.object.key());
-        let place = place.map(|place| ManifestPosition { file: place.file.clone(), line: place.line });
+        let place = place.map(|place| ManifestPosition { file: place.file.clone(), line: place.line, column: None });
         if finding.objects.is_empty() {
             finding.next = next::next(&found, place.as_ref(), outside.input.kubernetes);
         }

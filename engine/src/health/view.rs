@@ -126,7 +126,7 @@ pub struct ObjectAtFault {
     pub generation: Option<i64>,
     /// The field, as a path; empty for the object as a whole.
     pub field: String,
-    /// File and line, in standalone mode.
+    /// File and position, in standalone mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<ManifestPosition>,
     /// Since when the object is at fault.
@@ -136,13 +136,16 @@ pub struct ObjectAtFault {
     pub not_backfilled: Option<Arc<str>>,
 }
 
-/// The position of an object in a manifest.
+/// The position of an object, or of its field at fault, in a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ManifestPosition {
     /// The file, as the operator named its folder.
     pub file: Arc<str>,
     /// The line, from 1.
     pub line: u32,
+    /// The column of the field at fault, from 1; unset if only the line of the object is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
 }
 
 /// What clients get of an object, or of a part of it, instead of the desired version.

@@ -5,14 +5,26 @@ use holdfast_scenario_tests::grpc::call;
 use holdfast_scenario_tests::manifests::grpc_route;
 use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::Certificate;
-use holdfast_scenario_tests::{Story, World, manifests, stories};
+use holdfast_scenario_tests::{HoldfastOptions, Story, World, manifests, stories, until};
 
 /// `grpc-status` of a call without a matching rule, and of a call with a missing backend.
 const UNIMPLEMENTED: i32 = 12;
 const UNAVAILABLE: i32 = 14;
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("grpc", true, [services_and_methods, headers, weights_and_missing_backends, over_tls, backend_protocols])
+    stories!(
+        "grpc",
+        true,
+        [
+            services_and_methods,
+            headers,
+            weights_and_missing_backends,
+            over_tls,
+            backend_protocols,
+            a_typo_with_default_gates,
+            a_typo_that_is_isolated,
+        ]
+    )
 }
 
 async fn services_and_methods(world: World) -> Result<()> {
@@ -173,4 +185,55 @@ rules:
     ensure!(h2c.proto == "HTTP/2.0", "{h2c:?}");
     call(port, "a.B/C").host("grpc.example").comes_to_reach("silent").await?;
     Ok(())
+}
+
+/// The header of calls that only the rule with the regular expression matches as written.
+const MARK: &str = "x-narrow";
+
+/// A typo in the regular expression of a rule, beside a route of another owner for the whole service: calls of the rule
+/// never reach the backend of the other owner, and its own calls go on.
+async fn typos(world: World, flags: &[&str]) -> Result<()> {
+    let narrow = world.backend_in("default", "narrow", Some("kubernetes.io/h2c")).await?;
+    let broad = world.backend_in("default", "broad", Some("kubernetes.io/h2c")).await?;
+    let port = world.gateway()?;
+    let write_narrow = |method: &str| {
+        let spec = format!(
+            "rules:\n- matches: [{{method: {{type: RegularExpression, service: 'shop\\.Cart', method: '{method}'}}}}]\n  \
+             backendRefs: [{{name: narrow, port: 8080}}]"
+        );
+        world.write("narrow.yaml", grpc_route("narrow", &spec))
+    };
+    let spec = "rules:\n- matches: [{method: {service: shop.Cart}}]\n  backendRefs: [{name: broad, port: 8080}]";
+    world.write("broad.yaml", grpc_route("broad", spec))?;
+    write_narrow("Get[0-9]+")?;
+    let _holdfast = world.run_with(HoldfastOptions::new(&world)?.args(flags)).await?;
+    let narrow_call = || call(port, "shop.Cart/Get5").header(MARK, "1");
+    call(port, "shop.Cart/Put").comes_to_reach("broad").await?;
+    narrow_call().comes_to_reach("narrow").await?;
+    // Before the first call of the rule is answered, only the other route may be served.
+    broad.forget();
+    for _ in 0..2 {
+        write_narrow("Get[0-9+")?;
+        until("calls of the broken rule are answered by its placeholder", || async {
+            let called = narrow_call().make().await?;
+            ensure!(called.status == UNIMPLEMENTED && called.echo.is_none(), "{called:?}");
+            Ok(())
+        })
+        .await?;
+        call(port, "shop.Cart/Put").comes_to_reach("broad").await?;
+        write_narrow("Get[0-9]+")?;
+        narrow_call().comes_to_reach("narrow").await?;
+    }
+    ensure!(narrow.received() > 0, "the rule was never served");
+    let reached = broad.count(|seen| !seen.request.header(MARK).is_empty());
+    ensure!(reached == 0, "{reached} calls of the rule reached the backend of the other owner");
+    Ok(())
+}
+
+async fn a_typo_with_default_gates(world: World) -> Result<()> {
+    typos(world, &[]).await
+}
+
+async fn a_typo_that_is_isolated(world: World) -> Result<()> {
+    typos(world, &["--feature-gates", "FallbackConfiguration=true"]).await
 }

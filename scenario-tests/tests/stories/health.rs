@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::holdfast::HoldfastOptions;
 use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Holdfast, Story, World, manifests, process, stories, until};
@@ -92,6 +92,10 @@ async fn a_missing_service_is_one_outage_for_all_routes(world: World) -> Result<
     let holdfast = run(&world).await?;
     get(port, "/").host("a.example.com").comes_to_answer(500).await?;
     get(port, "/").host("cart.example.com").comes_to_reach("echo").await?;
+    let text = std::fs::read_to_string(world.manifests().join("route-a.yaml"))?;
+    let found = text.lines().enumerate().find_map(|(line, text)| Some((line + 1, text.find("name: ehco")? + 1)));
+    let (line, column) = found.context("the manifest has no reference")?;
+    let (position, edit) = (format!("route-a.yaml:{line}:{column}\n"), format!("route-a.yaml at line {line}, then"));
     let words = [
         "1 outage, 0 degraded, 0 warnings, 0 inputs",
         "OUTAGES",
@@ -99,8 +103,9 @@ async fn a_missing_service_is_one_outage_for_all_routes(world: World) -> Result<
         "Service default/ehco does not exist",
         "HTTPRoute default/a: rules[0] answers 500: a.example.com /*",
         "  owner    namespace default",
-        "route-a.yaml:1",
+        &position,
         "next     edit ",
+        &edit,
     ];
     status_comes_to_print(&world, &holdfast, 1, &words).await?;
     world.write("other.yaml", manifests::service("other", "quiet", None, &[]))?;
@@ -356,7 +361,7 @@ async fn a_duplicate_route_of_a_proxy(world: World) -> Result<()> {
     let ports: Vec<&str> = ports.iter().map(String::as_str).collect();
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&FALLBACK).args(&ports)).await?;
     get(http, "/a").host("cart.example.com").comes_to_reach("echo").await?;
-    let words = ["1 warning", "HTTPProxy default/cart", "duplicate match conditions", "proxy.yaml:1"];
+    let words = ["1 warning", "HTTPProxy default/cart", "duplicate match conditions", "proxy.yaml:9:5\n"];
     status_comes_to_print(&world, &holdfast, 1, &words).await?;
     Ok(())
 }

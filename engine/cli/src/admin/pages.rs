@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{State, debug};
+use crate::manifests::positions;
 use crate::serve::core::Core;
 
 /// Maximum number of requests that are processed at a time; further requests wait.
@@ -124,10 +125,12 @@ async fn graph(Extract(state): Extract<State>, Query(query): Query<GraphQuery>) 
 }
 
 async fn health(Extract(state): Extract<State>) -> Response {
-    match state.handle.query(Core::health).await {
-        Some(health) => Json(health).into_response(),
-        None => ending(),
-    }
+    let Some(mut health) = state.handle.query(Core::health).await else { return ending() };
+    let located = tokio::task::spawn_blocking(move || {
+        positions::locate(&mut health);
+        health
+    });
+    located.await.map_or_else(|_| ending(), |health| Json(health).into_response())
 }
 
 async fn fallback(Extract(state): Extract<State>) -> Response {

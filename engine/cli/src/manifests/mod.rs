@@ -12,6 +12,7 @@ pub mod files;
 pub mod held;
 pub mod incarnations;
 pub mod marks;
+pub mod positions;
 pub mod read;
 mod scalar;
 pub mod watch;

@@ -120,8 +120,9 @@ impl Page<'_> {
         }
         let field = if first.field.is_empty() { String::new() } else { format!("{}: ", plain(&first.field)) };
         writeln!(text, "  why      {}: {field}{}", how(finding, severity), plain(&finding.message))?;
-        if let Some(ManifestPosition { file, line }) = &first.place {
-            writeln!(text, "  file     {}:{line}", plain(file))?;
+        if let Some(ManifestPosition { file, line, column }) = &first.place {
+            let column = column.map(|column| format!(":{column}")).unwrap_or_default();
+            writeln!(text, "  file     {}:{line}{column}", plain(file))?;
         }
         self.served(finding, severity, text)?;
         if !others.is_empty() {
