@@ -40,6 +40,10 @@ ports: [{port: 80}]
 endpoints: [{addresses: ['10.0.0.1']}]
 ";
 
+/// A Service that is deleted later.
+const OLD_SERVICE: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: old, namespace: shop, uid: service-2}\n\
+                           spec: {ports: [{port: 80}]}";
+
 /// Returns the route `shop/cart` with a path in its second rule.
 pub(crate) fn route(generation: i64, path: &str) -> String {
     format!(
@@ -430,10 +434,7 @@ fn a_missing_backend_is_on_the_page_and_no_fallback_in_metrics() {
 #[test]
 fn desired_rules_in_a_last_valid_version_are_named() {
     let mut scene = Scene::new(last_valid(), envoys());
-    scene.apply(
-        "apiVersion: v1\nkind: Service\nmetadata: {name: old, namespace: shop, uid: service-2}\n\
-         spec: {ports: [{port: 80}]}",
-    );
+    scene.apply(OLD_SERVICE);
     scene.apply(&route(2, &exact("/fine")).replacen("name: cart, port", "name: old, port", 1));
     scene.apply(&route(3, "{type: RegularExpression, value: '/fine['}"));
     assert_eq!(scene.report()["backfilledObjects"][0].get("desiredSections"), None);
@@ -445,10 +446,7 @@ fn desired_rules_in_a_last_valid_version_are_named() {
 #[test]
 fn a_rule_without_a_backend_in_a_last_valid_version_is_on_the_page() {
     let mut scene = Scene::new(last_valid(), envoys());
-    scene.apply(
-        "apiVersion: v1\nkind: Service\nmetadata: {name: old, namespace: shop, uid: service-2}\n\
-         spec: {ports: [{port: 80}]}",
-    );
+    scene.apply(OLD_SERVICE);
     scene.apply(&route(2, &exact("/fine")).replacen("name: cart, port", "name: old, port", 1));
     let broken = route(3, "{type: RegularExpression, value: '/fine['}");
     scene.apply(&broken.replace("value: /cart", "value: /other"));

@@ -181,9 +181,8 @@ fn forward_or_answer(
     outcome: &mut Outcome,
 ) -> Action {
     let (object, section) = (place.object, place.section());
-    let first = resolved.faults.first();
-    let missing = first.map(|fault| format!("{}: {}", fault.field, fault.message));
-    let lacks_backend = first.is_none_or(Fault::is_missing_backend);
+    let missing = resolved.faults.first().map(|fault| format!("{}: {}", fault.field, fault.message));
+    let lacks_backend = resolved.faults.iter().filter(|fault| fault.is_error()).all(Fault::is_missing_backend);
     let status = missing_backend_status(object);
     let answered = |message: String| Replaced {
         object: object.key.clone(),
