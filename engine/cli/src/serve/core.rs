@@ -210,8 +210,8 @@ impl Core {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
+            // Not biased: on a slow machine, one kind of input may always be ready, and the others would starve.
             tokio::select! {
-                biased;
                 _ = inputs.ending.wait_for(|ending| *ending) => break,
                 () = at(due.translate) => {
                     due.translate = None;

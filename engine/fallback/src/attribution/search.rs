@@ -155,6 +155,11 @@ impl FallbackScope {
             self.searches.current = Some(search);
             return;
         };
+        // A round of the search among parts together has no other effect than the next round; all other answers may
+        // close routes.
+        if !matches!(expected, Expected::Together) {
+            self.meanwhile.repeat();
+        }
         let kind = expected.kind();
         let refused = match &tried.outcome {
             Outcome::Accepted => None,

@@ -25,8 +25,8 @@ use crate::rollout::configurations::Trying;
 /// or if the successor was refused or has had its time.
 pub(super) fn trying<'a>(revocation: &Revocation<'a, '_>, kind: ResourceType, name: &str) -> Option<&'a Trying> {
     let trying = revocation.configurations.trying.as_ref()?;
-    let is_late =
-        trying.since_ms.saturating_add(revocation.inputs.settings.fallback.ack_timeout_ms) <= revocation.inputs.now_ms;
+    let inputs = revocation.inputs;
+    let is_late = revocation.configurations.is_late(inputs.settings.fallback.ack_timeout_ms, inputs.now_ms);
     let wanted = revocation.hold.desired(kind, name);
     let refused = wanted.is_some_and(|wanted| revocation.hold.refusal_of(kind, &wanted.name, wanted.version).is_some());
     let fails = is_late || refused || revocation.is_held;

@@ -56,6 +56,11 @@ impl Configurations {
         }
     }
 
+    /// Checks whether the content that is tried has had its time.
+    pub(crate) fn is_late(&self, ack_timeout_ms: u64, now_ms: u64) -> bool {
+        self.trying.as_ref().is_some_and(|trying| trying.since_ms.saturating_add(ack_timeout_ms) <= now_ms)
+    }
+
     /// Returns the resources with parts that no Envoy has acknowledged.
     pub(crate) fn unproven(&self, evidence: &Evidence, hold: &Hold) -> Waiting {
         let nothing = Snapshot::default();

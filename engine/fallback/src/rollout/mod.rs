@@ -46,6 +46,7 @@ pub struct Offered {
 impl FallbackScope {
     /// Advances the rollout of the wanted configuration by one step.
     pub fn advance(&mut self, inputs: &mut StepInputs<'_>) {
+        self.meanwhile.repeat();
         if inputs.follows {
             return self.follow(inputs);
         }
@@ -124,6 +125,7 @@ impl FallbackScope {
     /// Offers the wanted configuration to all Envoys.
     pub(crate) fn release(&mut self, inputs: &mut StepInputs<'_>) {
         self.stage = Stage::Settled;
+        self.meanwhile.repeat();
         self.configurations.release();
         self.start_trial(inputs);
         let has_waited = self.derived.retry_at.is_some_and(|at| at <= inputs.now_ms);

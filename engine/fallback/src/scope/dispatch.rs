@@ -14,6 +14,9 @@ use crate::scope::event::{Event, Role};
 impl FallbackScopes {
     /// Processes an event about Envoys, the probe, the clock or the replicas.
     pub fn on_event(&mut self, event: Event, inputs: &mut StepInputs<'_>) {
+        if !matches!(event, Event::Clock(_) | Event::Tried(_)) {
+            self.repeat_meanwhile_checks();
+        }
         match event {
             Event::Connected(envoy, resumes) => self.connected(&envoy, resumes, inputs),
             Event::Disconnected(envoy) => self.disconnected(&envoy, inputs),
@@ -57,6 +60,11 @@ impl FallbackScopes {
             Event::Observed(seen) => self.observed(&seen, inputs),
             _ => {}
         }
+    }
+
+    /// Handles an event after which other routes may have to be closed while new content is tried.
+    pub(super) fn repeat_meanwhile_checks(&mut self) {
+        self.gateways.values_mut().flatten().for_each(|scope| scope.meanwhile.repeat());
     }
 
     pub(crate) fn scope(&mut self, fleet: &str, build: &str) -> Option<&mut FallbackScope> {
@@ -150,6 +158,7 @@ impl FallbackScopes {
         let due = due.map(|scope| scope.id.gateway.clone()).collect();
         if self.lend(&due, inputs) {
             inputs.translator.translate(inputs.objects, inputs.graph);
+            self.repeat_meanwhile_checks();
         }
         for scope in self.gateways.values_mut().flatten() {
             let late = match &scope.stage {

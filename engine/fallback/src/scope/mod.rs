@@ -44,6 +44,7 @@ use crate::revocation::Revocation;
 use crate::rollout::Stage;
 use crate::rollout::configurations::Configurations;
 use crate::rollout::unread::keep_unread_endpoints;
+use crate::scope::watchdog::MeanwhileCheck;
 
 /// The state of a scope.
 #[derive(Debug)]
@@ -64,6 +65,8 @@ pub struct FallbackScope {
     pub fairness: Fairness,
     /// The configurations on their way to the Envoys.
     pub configurations: Configurations,
+    /// What other Envoys have while new content is tried.
+    pub(crate) meanwhile: MeanwhileCheck,
     /// The stage of the rollout.
     pub stage: Stage,
     /// The verdicts, and the objects at fault.
@@ -90,6 +93,7 @@ impl FallbackScope {
             derived: Derived::default(),
             fairness: Fairness::default(),
             configurations: Configurations::default(),
+            meanwhile: MeanwhileCheck::default(),
             stage: Stage::Settled,
             verdicts: Verdicts::default(),
             searches: Searches::default(),
@@ -186,6 +190,7 @@ impl FallbackScope {
     }
 
     fn replan(&mut self, inputs: &mut StepInputs<'_>) {
+        self.meanwhile.repeat();
         let derived = self.derive(inputs, &BTreeSet::new(), &BTreeSet::new());
         let mut broken = BTreeMap::<ObjectKey, bool>::new();
         let backends = inputs.translator.unusable_backends_of(&self.id.gateway).map(|(key, _)| (key.clone(), false));

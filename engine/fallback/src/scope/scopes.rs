@@ -124,6 +124,7 @@ impl FallbackScopes {
         if self.lend(&changes.gateways, inputs) {
             changes.add(inputs.translator.translate(inputs.objects, inputs.graph));
         }
+        self.repeat_meanwhile_checks();
         for key in changes.withdrawn {
             self.withdraw(key.namespaced_name().into(), actions);
         }

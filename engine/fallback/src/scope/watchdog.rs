@@ -28,6 +28,28 @@ use crate::rollout::{Stage, Waiting};
 /// forgotten.
 const UNANSWERED_MAX: usize = 4_096;
 
+/// The check of the configuration that all other Envoys have while one Envoy, or the probe, tries new content.
+///
+/// The check decodes whole route configurations, and each event comes with a clock event. It is therefore repeated only
+/// after an event that can change its result, and when the new content has had its time.
+#[derive(Debug, Default)]
+pub(crate) struct MeanwhileCheck {
+    /// Whether the new content had had its time at the last check; `None` if the result may have changed since.
+    was_late: Option<bool>,
+}
+
+impl MeanwhileCheck {
+    /// Handles an event after which other routes may have to be closed.
+    pub(crate) fn repeat(&mut self) {
+        self.was_late = None;
+    }
+
+    /// Records a check at this time; returns false if its result is known from the last one.
+    fn begin(&mut self, is_late: bool) -> bool {
+        self.was_late.replace(is_late) != Some(is_late)
+    }
+}
+
 impl FallbackScope {
     /// Returns all current waits with their latest ends, in milliseconds of Unix time.
     ///
@@ -79,8 +101,14 @@ impl FallbackScope {
     /// Closes, at all other Envoys, everything that must no longer be served while one Envoy tries new content. Returns
     /// true if this changed something.
     pub(super) fn close_while_waiting(&mut self, inputs: &StepInputs<'_>) -> bool {
-        let waiting = self.configurations.everyone.clone().filter(|_| self.stage != Stage::Settled);
-        let Some(mut everyone) = waiting else { return false };
+        if self.stage == Stage::Settled {
+            return false;
+        }
+        let Some(mut everyone) = self.configurations.everyone.clone() else { return false };
+        let is_late = self.configurations.is_late(inputs.settings.fallback.ack_timeout_ms, inputs.now_ms);
+        if !self.meanwhile.begin(is_late) {
+            return false;
+        }
         let closed = self.revocation(inputs).close_meanwhile(&mut everyone);
         self.hold.expect_meanwhile(&everyone, &closed);
         self.configurations.everyone = Some(everyone);
@@ -151,5 +179,18 @@ impl FallbackScope {
         self.suspect(&subjects, inputs);
         self.trials.readmission.get_or_insert_default().add(subjects);
         self.reconcile(inputs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MeanwhileCheck;
+
+    #[test]
+    fn a_check_is_repeated_after_events_and_when_the_time_is_over() {
+        let mut check = MeanwhileCheck::default();
+        assert_eq!([false, false].map(|late| check.begin(late)), [true, false]);
+        check.repeat();
+        assert_eq!([false, false, true, true].map(|late| check.begin(late)), [true, false, true, false]);
     }
 }
