@@ -194,6 +194,9 @@ fn toggle<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<ObjectKey>>, 
     }
 }
 
+/// Predicate of a message about an object that does not exist, in the words of Contour.
+pub(super) const NOT_FOUND: &str = "not found";
+
 /// Reader for one unit of translation.
 pub(super) struct Reader<'a> {
     pub(super) settings: &'a Settings,
@@ -218,6 +221,11 @@ impl<'a> Reader<'a> {
     /// Returns the predicate of a message about an object that [`Self::object`] did not return.
     pub(super) fn lacking(&self, key: &ObjectKey) -> &'static str {
         if self.is_unreadable(key) { "cannot be read" } else { "does not exist" }
+    }
+
+    /// Like [`Self::lacking`], in the words of Contour.
+    pub(super) fn unfound(&self, key: &ObjectKey) -> &'static str {
+        if self.is_unreadable(key) { "cannot be read" } else { NOT_FOUND }
     }
 
     /// Returns whether an object exists, but cannot be read.

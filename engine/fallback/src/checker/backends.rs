@@ -47,7 +47,7 @@ pub(super) fn wrong(
     let target = match target {
         EndpointSource::Service(target) => target,
         EndpointSource::Hosts(_) | EndpointSource::Anywhere(_) | EndpointSource::Function(_) => {
-            return wrong_object(route, target, today);
+            return wrong_object(route, target, overlay, today);
         }
     };
     let stand_in = || match &overlay.objects.get(&target.key).filter(|_| today.is_unusable(&target.key))?.body {
@@ -68,9 +68,17 @@ pub(super) fn wrong(
 }
 
 /// Returns why a route must not forward requests to the backend that an object defines; `None` if it may.
-fn wrong_object(route: &ObjectKey, target: &EndpointSource, today: &Today<'_>) -> Option<String> {
+///
+/// The last valid version of a Backend that cannot be read may be served, like that of a Service. A Secret is never read
+/// from an earlier version.
+fn wrong_object(route: &ObjectKey, target: &EndpointSource, overlay: &Overlay, today: &Today<'_>) -> Option<String> {
     let owner = target.key();
-    if let Some(gone) = target.others().iter().chain([owner]).find(|key| today.object(key).is_none()) {
+    let has_stand_in = |key: &ObjectKey| {
+        let stand_in = overlay.objects.get(key).filter(|_| today.is_unusable(key));
+        stand_in.is_some_and(|object| matches!(object.body, Body::Backend(_)))
+    };
+    let is_there = |key: &ObjectKey| today.object(key).is_some() || has_stand_in(key);
+    if let Some(gone) = target.others().iter().chain([owner]).find(|key| !is_there(key)) {
         return Some(format!("{} {} is not there", gone.kind, gone.namespaced_name()));
     }
     let allowed = today.allows(GROUP, &route.kind, &route.namespace, owner);

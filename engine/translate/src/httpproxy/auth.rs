@@ -114,7 +114,10 @@ fn server(key: &ObjectKey, written: &AuthorizationServer, reader: &mut Reader<'_
     let found = extension::read(&service, reader);
     let Some((group, response)) = found.and_then(|extension| Some((extension.group?, extension.response))) else {
         let named = service.namespaced_name();
-        let message = format!("Spec.Virtualhost.Authorization.ServiceRef extension service {named:?} not found");
+        let message = format!(
+            "Spec.Virtualhost.Authorization.ServiceRef extension service {named:?} {}",
+            reader.unfound(&service)
+        );
         let wrong = Wrong::new("authorization.extensionRef", "ExtensionServiceNotFound", message);
         return Err(Wrong { class: Class::Referential, cause: Some(Box::new(service)), ..wrong });
     };

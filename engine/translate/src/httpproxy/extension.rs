@@ -173,7 +173,7 @@ fn services(
             _ => None,
         });
         let Some(found) = found else {
-            missing(Class::Referential, format!("service {name:?} not found"));
+            missing(Class::Referential, format!("service {name:?} {}", reader.unfound(&service)));
             continue;
         };
         if found.external_name {

@@ -82,13 +82,11 @@ pub fn key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new(GROUP, kinds::HTTP_PROXY, namespace, name)
 }
 
+/// Returns an HTTPProxy that may be included, or the predicate of the message that there is none.
+pub type FindProxy<'a> = dyn FnMut(&ObjectKey) -> Result<Arc<HttpProxy>, &'static str> + 'a;
+
 /// Reads a tree from its root, within the remaining budgets; `find` returns the HTTPProxies that may be included.
-pub fn read(
-    root: &ObjectKey,
-    proxy: &Arc<HttpProxy>,
-    budgets: &mut Budgets,
-    find: &mut dyn FnMut(&ObjectKey) -> Option<Arc<HttpProxy>>,
-) -> Tree {
+pub fn read(root: &ObjectKey, proxy: &Arc<HttpProxy>, budgets: &mut Budgets, find: &mut FindProxy<'_>) -> Tree {
     let mut tree = Tree::default();
     let mut walk = Walk { tree: &mut tree, budgets, find, chain: Vec::new() };
     walk.visit(root, proxy, &Inherited::default());
@@ -98,7 +96,7 @@ pub fn read(
 struct Walk<'a> {
     tree: &'a mut Tree,
     budgets: &'a mut Budgets,
-    find: &'a mut dyn FnMut(&ObjectKey) -> Option<Arc<HttpProxy>>,
+    find: &'a mut FindProxy<'a>,
     chain: Vec<ObjectKey>,
 }
 
@@ -242,8 +240,13 @@ impl Walk<'_> {
             Err(Box::new(Finding::error(key, field, "IncludeError", reason, message).of_class(class)))
         };
         let name = target.namespaced_name();
-        let Some(child) = (self.find)(target) else {
-            return error("IncludeNotFound", Class::Referential, format!("include {name} not found"));
+        let child = match (self.find)(target) {
+            Ok(child) => child,
+            Err(unfound) => {
+                let message = format!("include {name} {unfound}");
+                let found = error("IncludeNotFound", Class::Referential, message);
+                return found.map_err(|found| Box::new(found.caused_by(Some(target.clone()))));
+            }
         };
         if child.virtual_host.is_some() {
             let message = format!("root httpproxy cannot include another root httpproxy ({name})");

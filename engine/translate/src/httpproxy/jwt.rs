@@ -171,7 +171,10 @@ fn local(key: &ObjectKey, written: &LocalJwks, reader: &mut Reader<'_>) -> Resul
         Body::Secret(secret) => Some(secret.data.clone()),
         _ => None,
     });
-    let Some(data) = data else { return Err(wrong(Class::Referential, format!("Secret {shown:?} not found"))) };
+    let Some(data) = data else {
+        let message = format!("Secret {shown:?} {}", reader.unfound(&secret));
+        return Err(Wrong { cause: Some(Box::new(secret)), ..wrong(Class::Referential, message) });
+    };
     let Some(bytes) = data.get(entry) else {
         return Err(wrong(Class::Invalid, format!("Secret {shown:?} has no key {entry:?}")));
     };

@@ -93,7 +93,8 @@ fn service(
     reader.edge(owner, section, &set.service, Role::Requires);
     let found = extension::read(&set.service, reader);
     let Some((group, response)) = found.and_then(|extension| Some((extension.group?, extension.response))) else {
-        let message = format!("rate limit service: extension service {:?} not found", set.service.namespaced_name());
+        let (name, unfound) = (set.service.namespaced_name(), reader.unfound(&set.service));
+        let message = format!("rate limit service: extension service {name:?} {unfound}");
         return Err(LimitFault { class: Class::Referential, message, cause: Some(set.service.clone()) });
     };
     let timeout = match response {

@@ -157,11 +157,11 @@ fn one(
             }
             Ok(Ok(backend))
         }
-        Err(Unusable::Missing(what)) => {
+        Err(Unusable::Missing(service, what)) => {
             let message = format!("Spec.Routes unresolved service reference: {what}");
             let field = format!("{}.{field}", context.field);
             let found = Finding::error(&owner, field, "ServiceError", "ServiceUnresolvedReference", &message);
-            context.findings.push(found.of_class(Class::Referential));
+            context.findings.push(found.of_class(Class::Referential).caused_by(Some(service)));
             Ok(Err(message))
         }
         Err(Unusable::Wrong { below, kind, reason, class, message }) => {
@@ -195,8 +195,8 @@ pub(super) struct ServiceReference<'a> {
 
 /// Reason why a Service cannot be used.
 pub(super) enum Unusable {
-    /// The Service or its port is missing.
-    Missing(String),
+    /// The Service or its port is missing: the Service, and a message.
+    Missing(ObjectKey, String),
     /// A setting of the reference cannot be served.
     Wrong {
         /// Field below the Service.
@@ -220,7 +220,6 @@ pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>)
     let ServiceReference { owner, section, service, common, host } = reference;
     let wrong =
         |below, kind, reason, message| Err(Unusable::Wrong { below, kind, reason, class: Class::Invalid, message });
-    let missing = |what: String| Err(Unusable::Missing(what));
     let Ok(number @ 1..) = u16::try_from(service.port) else {
         let message = format!("service {:?}: port must be in the range 1-65535", service.name);
         return wrong("port", "ServiceError", "ServicePortInvalid", message);
@@ -228,9 +227,9 @@ pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>)
     let key = scheme::service_key(&owner.namespace, &service.name);
     reader.edge(owner, *section, &key, Role::Requires);
     let name = key.namespaced_name();
-    let object = match reader.object(&key) {
-        Some(object) => object.clone(),
-        None => return missing(format!("service {name:?} not found")),
+    let missing = |what: String| Err(Unusable::Missing(key.clone(), what));
+    let Some(object) = reader.object(&key).cloned() else {
+        return missing(format!("service {name:?} {}", reader.unfound(&key)));
     };
     let Body::Service(known) = &object.body else { return missing(format!("service {name:?} not found")) };
     if known.external_name {

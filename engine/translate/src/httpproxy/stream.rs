@@ -88,6 +88,13 @@ impl Walk<'_, '_> {
         self.findings.push(Finding::error(owner, field, kind, reason, message).of_class(class));
     }
 
+    /// Sets the cause of the finding that was reported last.
+    fn caused_by(&mut self, cause: ObjectKey) {
+        if let Some(found) = self.findings.last_mut() {
+            found.cause = Some(cause);
+        }
+    }
+
     /// Follows the delegation up to the HTTPProxy with Services.
     fn follow(&mut self, root: Arc<HttpProxy>) -> Option<Vec<(BackendCluster, u32)>> {
         let mut proxy = root;
@@ -137,8 +144,9 @@ impl Walk<'_, '_> {
             _ => None,
         });
         let Some(child) = found else {
-            let message = format!("include {name} not found");
+            let message = format!("include {name} {}", self.reader.unfound(target));
             self.error(field, INCLUDE, "IncludeNotFound", Class::Referential, message);
+            self.caused_by(target.clone());
             return None;
         };
         if child.virtual_host.is_some() {
@@ -212,9 +220,10 @@ impl Walk<'_, '_> {
                     self.findings.extend(warned);
                     backends.push((backend, weight));
                 }
-                Err(Unusable::Missing(what)) => {
+                Err(Unusable::Missing(service, what)) => {
                     let message = format!("Spec.TCPProxy unresolved service reference: {what}");
                     self.error(&field, PROXY, "ServiceUnresolvedReference", Class::Referential, message);
+                    self.caused_by(service);
                 }
                 Err(Unusable::Wrong { below, kind, reason, class, message }) => {
                     self.error(&format!("{field}.{below}"), kind, reason, class, message);

@@ -143,7 +143,7 @@ fn own_certificate(key: &ObjectKey, name: &str, claim: &mut TlsClaim, notes: &mu
             claim.certificate = Some(secret);
         }
         Err((class, why)) => {
-            let why = if class == Class::Referential { "Secret not found".to_owned() } else { why };
+            let why = if class == Class::Referential { format!("Secret {}", reader.unfound(&secret)) } else { why };
             let message = format!("Spec.VirtualHost.TLS Secret {name:?} is invalid: {why}");
             let found = notes.found("secretName", "SecretNotValid", class, message);
             notes.closing.push(found.caused_by(Some(secret.clone())));
@@ -183,7 +183,7 @@ fn fallback_certificate(
             claim.fallback = Some(secret.clone());
         }
         Err((class, why)) => {
-            let why = if class == Class::Referential { "Secret not found".to_owned() } else { why };
+            let why = if class == Class::Referential { format!("Secret {}", reader.unfound(secret)) } else { why };
             let message = format!("Spec.Virtualhost.TLS Secret {name:?} fallback certificate is invalid: {why}");
             let found = notes.found(field, "FallbackNotValid", class, message);
             notes.additional.push(found.caused_by(Some(secret.clone())));
@@ -291,7 +291,7 @@ fn list(
     }
     // The verification of clients always uses today's version, even if other objects are read in an earlier version.
     let (class, why) = match reader.current(&secret).map(|object| &object.body) {
-        None => (Class::Referential, "Secret not found".to_owned()),
+        None => (Class::Referential, format!("Secret {}", reader.unfound(&secret))),
         Some(Body::Secret(data)) => match data.data.get(*entry) {
             None => (Class::Invalid, format!("it has no {entry}")),
             Some(text) => match check(text) {

@@ -35,7 +35,7 @@ use crate::outcome::finding::{Finding, NOT_READABLE};
 use crate::outcome::host::HostClaim;
 use crate::outcome::route::{Rendered, Replaced, RoutePlan};
 use crate::overlay::{ClosedSections, Closing, Manner};
-use crate::reader::Reader;
+use crate::reader::{NOT_FOUND, Reader};
 
 /// Response status of a route without any existing Service.
 const SERVICE_MISSING: u16 = 503;
@@ -69,10 +69,10 @@ pub(crate) fn plan(
     let mut of_host = Vec::new();
     let guard = policy::guard(key, proxy, &budgets.of(&[], key), settings, reader, &mut of_host);
     let tree = includes::read(key, proxy, &mut budgets, &mut |child| {
-        let object = reader.object(child)?;
-        let Body::HttpProxy(proxy) = &object.body else { return None };
+        let object = reader.object(child).ok_or_else(|| reader.unfound(child))?;
+        let Body::HttpProxy(proxy) = &object.body else { return Err(NOT_FOUND) };
         objects.insert(child.clone(), object.clone());
-        is_ours(object, proxy, settings).then(|| proxy.clone())
+        is_ours(object, proxy, settings).then(|| proxy.clone()).ok_or(NOT_FOUND)
     });
     record_includes(key, &tree, reader);
     plan.findings.extend(tree.findings);
@@ -229,7 +229,9 @@ fn claimed_today(
         _ => None,
     };
     let Some(root) = proxy(key).filter(|_| members.iter().any(is_stand_in)) else { return HashSet::new() };
-    let today = includes::read(key, &root, &mut Budgets::new(narrowing::limits(settings)), &mut |child| proxy(child));
+    let today = includes::read(key, &root, &mut Budgets::new(narrowing::limits(settings)), &mut |child| {
+        proxy(child).ok_or(NOT_FOUND)
+    });
     let written = today.leaves.into_iter().filter(|leaf| leaf.origin == RouteOrigin::Written);
     written.filter(|leaf| is_stand_in(&leaf.owner)).map(|leaf| (leaf.owner, leaf.conditions)).collect()
 }

@@ -127,7 +127,7 @@ pub(super) fn validation(
     }
     let name = secret.namespaced_name();
     let Some(object) = reader.object(&secret) else {
-        let message = format!("invalid CA Secret {name:?}: Secret not found");
+        let message = format!("invalid CA Secret {name:?}: Secret {}", reader.unfound(&secret));
         return Err(("TLSUpstreamValidation", Class::Referential, message));
     };
     let Body::Secret(data) = &object.body else { return Err(invalid(format!("{secret} is no Secret"))) };

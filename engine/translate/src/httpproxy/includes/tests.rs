@@ -11,6 +11,7 @@ use super::*;
 use crate::httpproxy::duplicates;
 use crate::httpproxy::order::Rank;
 use crate::httpproxy::rewrite::{self, Selected};
+use crate::reader::NOT_FOUND;
 
 /// Returns the routes of a root in their order, and the findings.
 fn read_all(yaml: &str) -> (Vec<String>, Vec<String>) {
@@ -33,7 +34,8 @@ fn read_all(yaml: &str) -> (Vec<String>, Vec<String>) {
         .collect();
     let all: HashMap<ObjectKey, Arc<HttpProxy>> = proxies.iter().cloned().collect();
     let (root, proxy) = &proxies[0];
-    let tree = read(root, proxy, &mut Budgets::new(Limits::default()), &mut |key| all.get(key).cloned());
+    let tree =
+        read(root, proxy, &mut Budgets::new(Limits::default()), &mut |key| all.get(key).cloned().ok_or(NOT_FOUND));
     let (leaves, duplicates) = duplicates::judge(tree.leaves, |_| true);
     let mut findings: Vec<String> = tree.findings.iter().chain(&duplicates).map(line).collect();
     let mut replacements = Vec::new();
