@@ -64,8 +64,9 @@ pub fn check(stage: &StoryStage) -> Result<()> {
     let mut wrong = Vec::new();
     for envoy in stage.envoys.values().filter(|envoy| envoy.connected && !envoy.silent) {
         let of = |scope: &&ScopeSeen| scope.gateway == envoy.id.fleet && scope.build == envoy.id.build;
-        let Some(scope) = all.iter().find(of).or_else(|| all.iter().find(|scope| scope.gateway == envoy.id.fleet))
-        else {
+        let of_gateway = |scope: &&ScopeSeen| scope.gateway == envoy.id.fleet;
+        let apart = all.iter().filter(of_gateway).find(|scope| scope.apart.contains(&envoy.id.node));
+        let Some(scope) = apart.or_else(|| all.iter().find(of)).or_else(|| all.iter().find(of_gateway)) else {
             continue;
         };
         let empty = Snapshot::default();

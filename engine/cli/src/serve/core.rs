@@ -207,11 +207,11 @@ impl Core {
         let mut hold_off = HoldOff::default();
         let mut due = Due::default();
         let (mut notices, mut noticing) = (Vec::new(), true);
-        let mut ticks = tokio::time::interval(TICK);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut tick_at = Deadline::now();
         loop {
-            // Not biased: on a slow machine, one kind of input may always be ready, and the others would starve.
+            // Biased: what Envoys accepted is known before an edit that came later is translated.
             tokio::select! {
+                biased;
                 _ = inputs.ending.wait_for(|ending| *ending) => break,
                 () = at(due.translate) => {
                     due.translate = None;
@@ -244,8 +244,10 @@ impl Core {
                     block_in_place(|| self.on_events(events));
                     due.report_soon();
                 }
-                _ = ticks.tick() => {
+                () = sleep_until(tick_at) => {
                     let acted = block_in_place(|| self.on_events(Vec::new()));
+                    // From the end of the work: a slow machine would do nothing else.
+                    tick_at = Deadline::now() + TICK;
                     due.report_soon_if(acted | self.surroundings_changed());
                 }
                 () = at(due.report) => {

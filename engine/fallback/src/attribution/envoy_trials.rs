@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use holdfast_graph::{Content, ObjectKey};
+use holdfast_xds::Snapshot;
 
 use super::admission::{TRIAL_UNDISTURBED_MS, TrialRun};
 use super::readmission::Readmission;
@@ -25,6 +26,11 @@ pub struct EnvoyTrials {
 }
 
 impl EnvoyTrials {
+    /// Returns the configuration of the Envoy that tries suspects.
+    pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
+        self.current.as_ref().map(|trial| &trial.snapshot)
+    }
+
     /// Returns the subjects on trial, suspected or convicted.
     pub(crate) fn testing(&self) -> &[Subject] {
         match self.current.as_ref().filter(|trial| trial.is_second) {

@@ -1,6 +1,6 @@
 //! Composition of the forms of route configurations, for comparisons.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use holdfast_envoy::features::redirect::ListenerContext;
@@ -14,6 +14,9 @@ use imbl::ordmap::DiffItem;
 
 /// Limit of forms of one resource that are remembered, the acknowledged one included.
 pub(crate) const FORMS_MAX: usize = 64;
+/// Limit of forms of one route configuration that are known from before the acknowledged one; beyond it, the oldest is
+/// forgotten.
+const PREVIOUS_FORMS_MAX: usize = 4;
 
 /// An offered route configuration, with its composition.
 #[derive(Clone, Debug)]
@@ -37,6 +40,8 @@ pub struct RouteForms {
     pub(crate) offered: BTreeMap<Arc<str>, Vec<Form>>,
     /// The acknowledged form by resource.
     pub(crate) acknowledged: BTreeMap<Arc<str>, Form>,
+    /// The forms by resource that were acknowledged before, the newest last.
+    previous: BTreeMap<Arc<str>, VecDeque<Form>>,
 }
 
 impl RouteForms {
@@ -64,6 +69,11 @@ impl RouteForms {
         self.acknowledged.get(name)
     }
 
+    /// Returns the form of a version that was acknowledged before the newest one.
+    pub(crate) fn previous(&self, name: &str, version: &Version) -> Option<&Form> {
+        self.previous.get(name)?.iter().find(|form| form.version == *version)
+    }
+
     /// Records the acknowledgement of a form; older forms are not needed any more.
     pub(super) fn acknowledge(&mut self, name: &Arc<str>, form: Form) {
         if let Some(forms) = self.offered.get_mut(name)
@@ -71,7 +81,16 @@ impl RouteForms {
         {
             forms.drain(..at);
         }
-        self.acknowledged.insert(name.clone(), form);
+        let version = form.version;
+        let before = self.acknowledged.insert(name.clone(), form);
+        if let Some(before) = before.filter(|before| before.version != version) {
+            let previous = self.previous.entry(name.clone()).or_default();
+            previous.retain(|known| known.version != before.version);
+            previous.push_back(before);
+            if previous.len() > PREVIOUS_FORMS_MAX {
+                previous.pop_front();
+            }
+        }
     }
 }
 

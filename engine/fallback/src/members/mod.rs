@@ -31,13 +31,22 @@ pub(crate) struct Member {
     is_silent: bool,
     /// The time of the last answer, in milliseconds of Unix time.
     last_answer_ms: Option<u64>,
-    /// What the Envoy refuses and others of its build accept.
+    /// What the Envoy refuses and others of its build accept, now or earlier.
     outlier: Option<Outlier>,
 }
 
 impl Member {
     fn is_connected(&self) -> bool {
         self.streams > 0
+    }
+
+    fn is_outlier(&self) -> bool {
+        self.outlier.as_ref().is_some_and(Outlier::is_active)
+    }
+
+    /// Whether the Envoy connected without a configuration and has not accepted any yet.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.fresh_since_ms.is_some()
     }
 
     /// Whether the Envoy is connected to another replica.
@@ -49,7 +58,10 @@ impl Member {
     fn is_empty(&self) -> bool {
         let Self { streams, is_remote, fresh_since_ms, is_silent, last_answer_ms, outlier } = self;
         let is_known = *streams > 0 || *is_remote || *is_silent;
-        !is_known && fresh_since_ms.is_none() && last_answer_ms.is_none() && outlier.is_none()
+        !is_known
+            && fresh_since_ms.is_none()
+            && last_answer_ms.is_none()
+            && outlier.as_ref().is_none_or(|outlier| !outlier.is_active())
     }
 }
 
@@ -164,7 +176,7 @@ impl Members {
 
     /// Checks whether an Envoy connected without a configuration and has not accepted any yet.
     pub(crate) fn is_fresh(&self, node: &str) -> bool {
-        self.of(node).is_some_and(|member| member.fresh_since_ms.is_some())
+        self.of(node).is_some_and(Member::is_fresh)
     }
 
     /// Checks whether an Envoy has not answered in time, and has not answered anything since.
@@ -187,7 +199,7 @@ impl Members {
 impl Members {
     /// Selects the Envoy of this replica that tries new content: one that answers, if there is one.
     pub(crate) fn candidate_for_new_content(&self) -> Option<Arc<str>> {
-        let fit = self.connected().filter(|(_, member)| member.outlier.is_none() && !member.is_remote);
+        let fit = self.connected().filter(|(_, member)| !member.is_outlier() && !member.is_remote);
         fit.min_by_key(|(_, member)| member.is_silent).map(|(node, _)| node.clone())
     }
 
@@ -206,7 +218,7 @@ impl Members {
     }
 
     fn with_proven_configuration(&self, is_anything_proven: bool) -> impl Iterator<Item = (&Arc<str>, &Member)> {
-        let fit = self.connected().filter(|(_, member)| member.outlier.is_none());
+        let fit = self.connected().filter(|(_, member)| !member.is_outlier());
         fit.filter(move |(_, member)| !is_anything_proven || member.fresh_since_ms.is_none())
     }
 }
@@ -224,6 +236,7 @@ impl Members {
         last: &Snapshot,
     ) {
         let outlier = self.of_mut(node).outlier.get_or_insert_with(|| Outlier::new(last));
+        outlier.begin(last);
         outlier.refuse(slot, version, message);
     }
 
@@ -237,7 +250,8 @@ impl Members {
         everyone: Option<&Snapshot>,
     ) {
         let Some(member) = self.by_node.get_mut(node) else { return };
-        member.outlier.take_if(|outlier| outlier.accepts_all_after(slot, version, everyone));
+        let outlier = member.outlier.as_mut().filter(|outlier| outlier.is_active());
+        outlier.into_iter().for_each(|outlier| outlier.accept(slot, version, everyone));
     }
 
     /// Replaces the earlier configuration that an outlier keeps.
@@ -249,13 +263,40 @@ impl Members {
 
     /// Returns all outliers, in order, with or without a connection.
     pub fn outliers(&self) -> impl Iterator<Item = (&Arc<str>, &Outlier)> {
-        self.by_node.iter().filter_map(|(node, member)| Some((node, member.outlier.as_ref()?)))
+        let active = self.by_node.iter().filter(|(_, member)| member.is_outlier());
+        active.filter_map(|(node, member)| Some((node, member.outlier.as_ref()?)))
+    }
+
+    /// Makes Envoys outliers that are not sent the configuration of all Envoys, because they refused a part of it since
+    /// they connected. `last` is their configuration.
+    pub(crate) fn refuse_again(&mut self, everyone: &Snapshot, last: &Snapshot) -> bool {
+        let outliers = self.by_node.values_mut().filter(|member| !member.is_remote);
+        let outliers = outliers.filter_map(|member| member.outlier.as_mut());
+        outliers.fold(false, |any, outlier| any | outlier.refuses_again(everyone, last))
+    }
+
+    /// Checks whether any Envoy has refused what others accepted since it connected.
+    pub(crate) fn has_refused_alone(&self) -> bool {
+        self.by_node.values().any(|member| member.outlier.is_some())
+    }
+
+    /// Records a version that an Envoy has refused, and that it is not sent again.
+    pub(crate) fn remember_refused(
+        &mut self,
+        node: &Arc<str>,
+        slot: &(ResourceType, Arc<str>),
+        version: Version,
+        message: &str,
+    ) {
+        let outlier = self.of_mut(node).outlier.get_or_insert_with(|| Outlier::new(&Snapshot::default()));
+        outlier.remember(slot, version, message);
     }
 
     /// Removes and returns all outliers.
     pub(crate) fn take_outliers(&mut self) -> BTreeMap<Arc<str>, Outlier> {
         let all = self.by_node.iter_mut();
-        let outliers = all.filter_map(|(node, member)| Some((node.clone(), member.outlier.take()?))).collect();
+        let outliers = all.filter(|(_, member)| member.is_outlier());
+        let outliers = outliers.filter_map(|(node, member)| Some((node.clone(), member.outlier.take()?))).collect();
         self.remove_empty();
         outliers
     }
@@ -267,12 +308,12 @@ impl Members {
 
     /// Returns the refusals of an Envoy, if it is an outlier.
     pub fn outlier(&self, node: &str) -> Option<&Outlier> {
-        self.of(node)?.outlier.as_ref()
+        self.of(node)?.outlier.as_ref().filter(|outlier| outlier.is_active())
     }
 
     /// Checks whether any connected Envoy is not an outlier.
     pub(crate) fn has_any_but_outliers(&self) -> bool {
-        self.connected().any(|(_, member)| member.outlier.is_none())
+        self.connected().any(|(_, member)| !member.is_outlier())
     }
 
     /// Returns the end of the wait for an Envoy that accepts what all connected ones refuse, in milliseconds of Unix
@@ -295,6 +336,25 @@ impl Members {
             self.outliers_until_ms = None;
         }
         is_over
+    }
+}
+
+/// Records of Envoys that change to another scope.
+impl Members {
+    /// Removes and returns the record of an Envoy.
+    pub(crate) fn take(&mut self, node: &str) -> Option<Member> {
+        self.by_node.remove(node)
+    }
+
+    /// Adds the record of an Envoy, which is no outlier among the Envoys of this scope.
+    pub(crate) fn put(&mut self, node: &Arc<str>, mut member: Member) {
+        member.outlier.as_mut().into_iter().for_each(Outlier::end);
+        self.by_node.insert(node.clone(), member);
+    }
+
+    /// Returns the record of an Envoy.
+    pub(crate) fn member(&self, node: &str) -> Option<&Member> {
+        self.of(node)
     }
 }
 

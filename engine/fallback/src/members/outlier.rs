@@ -9,13 +9,20 @@ use holdfast_xds::{ResourceType, Snapshot, Version};
 /// forgotten.
 const VERSIONS_MAX: usize = 64;
 
+/// RefusedVersions by resource.
+type RefusedVersions = BTreeMap<(ResourceType, Arc<str>), VecDeque<Version>>;
+
 /// The refusals of one outlier, and its earlier configuration.
 #[derive(Clone, Debug)]
 pub struct Outlier {
-    /// The refused versions by resource, the newest last.
-    refused: BTreeMap<(ResourceType, Arc<str>), VecDeque<Version>>,
-    /// The configuration that the outlier accepted before.
+    /// The refused versions by resource, the newest last; empty for an Envoy that is no outlier any longer.
+    refused: RefusedVersions,
+    /// All versions that the Envoy refused since it connected, the newest last: it is not sent them again.
+    known: RefusedVersions,
+    /// The configuration that the outlier accepted before, with everything closed that must no longer be served.
     pub(crate) last: Snapshot,
+    /// The configuration that the outlier accepted before.
+    pub(crate) accepted: Snapshot,
     /// The message of the last refusal.
     message: String,
 }
@@ -23,38 +30,72 @@ pub struct Outlier {
 impl Outlier {
     /// Creates an outlier that has refused nothing yet.
     pub(super) fn new(last: &Snapshot) -> Self {
-        Self { refused: BTreeMap::new(), last: last.clone(), message: String::new() }
+        let (refused, known) = (RefusedVersions::new(), RefusedVersions::new());
+        Self { refused, known, last: last.clone(), accepted: last.clone(), message: String::new() }
+    }
+
+    /// Checks whether the Envoy refuses what others accept now.
+    pub(super) fn is_active(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
+    /// Sets the configuration that the Envoy accepted, if it is no outlier yet.
+    pub(super) fn begin(&mut self, last: &Snapshot) {
+        if !self.is_active() {
+            (self.last, self.accepted) = (last.clone(), last.clone());
+        }
+    }
+
+    /// Ends the state of an outlier; the Envoy is still not sent again what it refused.
+    pub(super) fn end(&mut self) {
+        self.refused.clear();
+    }
+
+    /// Records a version that the Envoy is not sent again.
+    pub(super) fn remember(&mut self, slot: &(ResourceType, Arc<str>), version: Version, message: &str) {
+        message.clone_into(&mut self.message);
+        note(&mut self.known, slot, version);
+    }
+
+    /// Makes the Envoy an outlier again if the configuration of all Envoys contains versions that it refused. Returns
+    /// true if it does.
+    pub(super) fn refuses_again(&mut self, everyone: &Snapshot, last: &Snapshot) -> bool {
+        let newest = |(kind, name): &(ResourceType, Arc<str>)| Some(everyone.get(*kind, name)?.version);
+        let known = self.known.iter().filter_map(|(slot, versions)| Some((slot, newest(slot)?, versions)));
+        let again = known.filter(|(slot, newest, versions)| {
+            let is_noted = self.refused.get(*slot).is_some_and(|noted| noted.contains(newest));
+            versions.contains(newest) && !is_noted
+        });
+        let again: Vec<_> = again.map(|(slot, newest, _)| (slot.clone(), newest)).collect();
+        self.begin(last);
+        let message = self.message.clone();
+        again.iter().for_each(|(slot, version)| self.refuse(slot.clone(), *version, &message));
+        !again.is_empty()
     }
 
     /// Records a refused version.
     pub(super) fn refuse(&mut self, slot: (ResourceType, Arc<str>), version: Version, message: &str) {
-        message.clone_into(&mut self.message);
+        self.remember(&slot, version, message);
         if self.last.get(slot.0, &slot.1).is_some_and(|last| last.version == version) {
             // The Envoy never had this version: there is nothing to go back to.
             self.last.remove(slot.0, &slot.1);
+            self.accepted.remove(slot.0, &slot.1);
         }
-        let versions = self.refused.entry(slot).or_default();
-        versions.retain(|known| *known != version);
-        versions.push_back(version);
-        if versions.len() > VERSIONS_MAX {
-            versions.pop_front();
-        }
+        note(&mut self.refused, &slot, version);
     }
 
-    /// Records an accepted version, and forgets refusals of resources that are no longer offered to all Envoys. Returns
-    /// true if no refusal is left.
-    pub(super) fn accepts_all_after(
+    /// Records an accepted version, and forgets refusals of resources that are no longer offered to all Envoys.
+    pub(super) fn accept(
         &mut self,
         (kind, name): (ResourceType, &Arc<str>),
         version: Version,
         everyone: Option<&Snapshot>,
-    ) -> bool {
+    ) {
         let newest = |kind: ResourceType, name: &str| everyone.and_then(|everyone| everyone.get(kind, name));
         if newest(kind, name).is_some_and(|newest| newest.version == version) {
             self.refused.remove(&(kind, name.clone()));
         }
         self.refused.retain(|(kind, name), _| newest(*kind, name).is_some());
-        self.refused.is_empty()
     }
 
     /// Returns the message of the last refusal.
@@ -72,6 +113,11 @@ impl Outlier {
     /// Returns all refused versions of all resources.
     pub(crate) fn refused(&self) -> impl Iterator<Item = (&(ResourceType, Arc<str>), &Version)> {
         self.refused.iter().flat_map(|(slot, versions)| versions.iter().map(move |version| (slot, version)))
+    }
+
+    /// Returns all versions of all resources that the Envoy refused since it connected.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (&(ResourceType, Arc<str>), &Version)> {
+        self.known.iter().flat_map(|(slot, versions)| versions.iter().map(move |version| (slot, version)))
     }
 
     /// Returns the configuration that the outlier is offered instead of the one for all others; `None` if it is offered
@@ -103,6 +149,15 @@ impl Outlier {
     }
 }
 
+fn note(all: &mut RefusedVersions, slot: &(ResourceType, Arc<str>), version: Version) {
+    let versions = all.entry(slot.clone()).or_default();
+    versions.retain(|known| *known != version);
+    versions.push_back(version);
+    if versions.len() > VERSIONS_MAX {
+        versions.pop_front();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use holdfast_graph::Origins;
@@ -123,7 +178,7 @@ mod tests {
         let version = |(kind, name, _): &(ResourceType, &str, &str)| {
             of.get(*kind, name).map(|resource| ((*kind, resource.name.clone()), VecDeque::from([resource.version])))
         };
-        Outlier { refused: refused.iter().filter_map(version).collect(), last, message: String::new() }
+        Outlier { refused: refused.iter().filter_map(version).collect(), ..Outlier::new(&last) }
     }
 
     #[test]

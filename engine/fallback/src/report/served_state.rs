@@ -33,8 +33,16 @@ impl FallbackScope {
     }
 
     /// Returns the message of a broken node. While everything is held, Envoy's message is about the held configuration
-    /// as a whole.
+    /// as a whole. For Envoys apart, the message names them.
     pub fn message_of(&self, broken: &Broken) -> String {
+        let message = self.message_for_all(broken);
+        match self.detected_of(broken) {
+            Detected::Translation | Detected::Probe => message,
+            _ => self.id.apart.iter().fold(message, |message, apart| format!("{message} ({})", apart.clause())),
+        }
+    }
+
+    fn message_for_all(&self, broken: &Broken) -> String {
         let Some(refusal) = self.refusal_while_held(broken) else { return broken.message.to_string() };
         let (kind, name) = (refusal.kind.short_name(), &refusal.resource);
         let refused = format!("Envoy refused {kind} {name}: {}", refusal.message);

@@ -89,9 +89,17 @@ impl Configurations {
         alike.map(|resource| (resource.name.clone(), resource.version)).collect()
     }
 
-    /// Keeps current endpoints that Envoys use and the wanted configuration does not use.
-    pub(crate) fn keep_served_endpoints(&mut self, fleet: &FleetId, members: &Members, inputs: &mut StepInputs<'_>) {
-        let served = self.everyone.iter().chain(members.outliers().map(|(_, outlier)| &outlier.last));
+    /// Keeps current endpoints that Envoys use and the wanted configuration does not use. `trial`: the configuration of
+    /// the Envoy that tries suspects.
+    pub(crate) fn keep_served_endpoints(
+        &mut self,
+        fleet: &FleetId,
+        members: &Members,
+        trial: Option<&Snapshot>,
+        inputs: &mut StepInputs<'_>,
+    ) {
+        let last = members.outliers().map(|(_, outlier)| &outlier.last);
+        let served = self.everyone.iter().chain(last).chain(trial);
         self.kept_endpoints = served_endpoints::kept(served, &self.wanted, fleet, inputs);
     }
 

@@ -177,7 +177,12 @@ impl FallbackScope {
             self.members.keeps(&answer.node, slot, version, message, &self.configurations.previous);
             // The older configuration that the Envoy keeps may lack a current guard or current endpoints.
             self.close_in_outliers(inputs);
-            return self.configurations.keep_served_endpoints(&self.id.fleet, &self.members, inputs);
+            return self.configurations.keep_served_endpoints(
+                &self.id.fleet,
+                &self.members,
+                self.trials.snapshot(),
+                inputs,
+            );
         }
         if !self.hold.refuse(answer, name, version, message) {
             return;

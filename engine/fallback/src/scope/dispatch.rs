@@ -4,8 +4,8 @@ use holdfast_store::Change;
 use holdfast_translate::fleet::FleetId;
 use holdfast_xds::EnvoyId;
 
-use super::FallbackScope;
 use super::scopes::{BUILDS_MAX, FallbackScopes};
+use super::{FallbackScope, apart};
 use crate::attribution::search::SILENCE;
 use crate::context::step_inputs::StepInputs;
 use crate::rollout::Stage;
@@ -21,7 +21,7 @@ impl FallbackScopes {
             Event::Connected(envoy, resumes) => self.connected(&envoy, resumes, inputs),
             Event::Disconnected(envoy) => self.disconnected(&envoy, inputs),
             Event::Answered(answer) => {
-                if let Some(scope) = self.scope(&answer.fleet, &answer.build) {
+                if let Some(scope) = self.scope(&answer.fleet, &answer.build, &answer.node) {
                     scope.answered(&answer, inputs);
                     self.touched.insert(answer.fleet.clone());
                 }
@@ -60,6 +60,7 @@ impl FallbackScopes {
             Event::Observed(seen) => self.observed(&seen, inputs),
             _ => {}
         }
+        apart::weigh_envoys(self, inputs);
     }
 
     /// Handles an event after which other routes may have to be closed while new content is tried.
@@ -67,10 +68,12 @@ impl FallbackScopes {
         self.gateways.values_mut().flatten().for_each(|scope| scope.meanwhile.repeat());
     }
 
-    pub(crate) fn scope(&mut self, fleet: &str, build: &str) -> Option<&mut FallbackScope> {
+    /// Returns the scope of an Envoy.
+    pub(crate) fn scope(&mut self, fleet: &str, build: &str, node: &str) -> Option<&mut FallbackScope> {
         let scopes = self.gateways.get_mut(fleet)?;
-        let at = scopes.iter().position(|scope| *scope.id.build == *build).unwrap_or(0);
-        scopes.get_mut(at)
+        let apart = scopes.iter().position(|scope| scope.id.is_apart_for(node, build));
+        let at = apart.or_else(|| scopes.iter().position(|scope| *scope.id.build == *build));
+        scopes.get_mut(at.unwrap_or(0))
     }
 
     pub(crate) fn connected(&mut self, envoy: &EnvoyId, resumes: bool, inputs: &mut StepInputs<'_>) {
@@ -115,7 +118,7 @@ impl FallbackScopes {
             scope.reconcile(inputs);
             scopes.push(scope);
         }
-        if let Some(scope) = self.scope(&envoy.fleet, &envoy.build) {
+        if let Some(scope) = self.scope(&envoy.fleet, &envoy.build, &envoy.node) {
             if !is_counted {
                 scope.members.connect(&envoy.node, remote, resumes, inputs.now_ms);
             }
@@ -138,7 +141,7 @@ impl FallbackScopes {
                 self.left.remove(&envoy.fleet);
             }
         }
-        let Some(scope) = self.scope(&envoy.fleet, &envoy.build) else { return };
+        let Some(scope) = self.scope(&envoy.fleet, &envoy.build, &envoy.node) else { return };
         let Some(left) = scope.members.disconnect(&envoy.node) else { return };
         scope.hold.unavailable.gone(&envoy.node);
         if left.is_remote() {

@@ -4,6 +4,7 @@
 //! belongs to the room of its subject.
 
 mod answers;
+mod apart;
 mod dispatch;
 pub mod event;
 mod lend;
@@ -225,7 +226,7 @@ impl FallbackScope {
         self.hold.expect(&wanted, &closed);
         self.close_in_outliers(inputs);
         self.configurations.wanted = wanted;
-        self.configurations.keep_served_endpoints(&self.id.fleet, &self.members, inputs);
+        self.configurations.keep_served_endpoints(&self.id.fleet, &self.members, self.trials.snapshot(), inputs);
         let edited = std::mem::take(&mut self.evidence.promotion.edited);
         self.promote(&edited, inputs);
         self.advance(inputs);

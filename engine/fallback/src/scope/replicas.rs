@@ -8,8 +8,8 @@ use holdfast_store::shards::{Observation, ObservedScope, OffersByScope, ScopeOff
 use holdfast_translate::fleet::FleetId;
 use holdfast_xds::EnvoyId;
 
-use super::FallbackScope;
 use super::scopes::{BUILDS_MAX, FallbackScopes};
+use super::{FallbackScope, apart};
 use crate::context::step_inputs::StepInputs;
 use crate::persistence::restored::{Restored, RestoredScope};
 use crate::replication::observation::{NODES_MAX, answers, remote_name};
@@ -26,6 +26,7 @@ impl FallbackScopes {
             return;
         }
         (self.follows, inputs.follows) = (follows, follows);
+        apart::end_scopes_apart(self, inputs);
         for (name, scopes) in &mut self.gateways {
             self.touched.insert(name.clone());
             let learned = self.learned.get(name);
@@ -130,7 +131,7 @@ impl FallbackScopes {
         for (observation, observed) in
             seen.iter().flat_map(|one| one.scopes.iter().map(move |observed| (one, observed)))
         {
-            let Some(scope) = self.scope(&observed.gateway, &observed.build) else { continue };
+            let Some(scope) = self.scope(&observed.gateway, &observed.build, "") else { continue };
             // Content on trial was offered only to the Envoy that tries it.
             let tries = scope.trials.current.as_ref().map(|trial| trial.node.clone());
             let tries =
@@ -144,14 +145,18 @@ impl FallbackScopes {
 
     /// Returns the answers of this replica's Envoys, for the leader.
     pub fn observation(&self) -> Vec<ObservedScope> {
-        self.iter().filter(|scope| !scope.id.build.is_empty()).filter_map(FallbackScope::observation).collect()
+        self.shared().filter_map(FallbackScope::observation).collect()
     }
 
     /// Returns the offers to all Envoys, for followers.
     pub fn offered_to_all(&self) -> OffersByScope {
-        let scopes = self.iter().filter(|scope| !scope.id.build.is_empty());
         let offers = |scope: &FallbackScope| ScopeOffers { all: scope.offered_to_all(), trial: scope.remote_trial() };
-        scopes.map(|scope| (scope.id.stored(), offers(scope))).collect()
+        self.shared().map(|scope| (scope.id.stored(), offers(scope))).collect()
+    }
+
+    /// Returns the scopes that replicas have in common.
+    fn shared(&self) -> impl Iterator<Item = &FallbackScope> {
+        self.iter().filter(|scope| !scope.id.build.is_empty() && !scope.id.is_apart())
     }
 }
 

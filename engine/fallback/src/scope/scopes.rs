@@ -12,8 +12,8 @@ use holdfast_translate::fleet::FleetId;
 use holdfast_translate::httpproxy::listeners;
 use holdfast_xds::{EnvoyId, Offers, ResourceType, Snapshot, Waiting};
 
-use super::FallbackScope;
 use super::replicas::Learned;
+use super::{FallbackScope, apart};
 use crate::attribution::Attributed;
 use crate::context::step_inputs::StepInputs;
 use crate::persistence::restored::{Restored, RestoredScope};
@@ -168,6 +168,7 @@ impl FallbackScopes {
                 scope.reconcile(inputs);
             }
         }
+        apart::weigh_envoys(self, inputs);
     }
 
     /// Removes Gateways of an earlier run that are not among the objects after the first listing.
@@ -224,6 +225,10 @@ impl FallbackScopes {
             let Some(scopes) = self.gateways.get(&gateway) else { continue };
             let mut offers: Option<Offers> = None;
             for scope in scopes {
+                if scope.id.is_apart() {
+                    offers.iter_mut().for_each(|offers| apart::offer_apart(scope, offers));
+                    continue;
+                }
                 let trial = scope.trials.current.as_ref().map(|trial| (&trial.node, &trial.snapshot));
                 let offered = scope.configurations.offers(&scope.stage, trial, &scope.members, &scope.hold);
                 let Some(Offered { everyone, waits, nodes, again }) = offered else { continue };
@@ -264,7 +269,12 @@ impl FallbackScopes {
     /// Returns verdicts to be stored before anything that depends on them is published.
     pub fn take_convictions(&mut self) -> Batch {
         let mut batch = std::mem::take(&mut self.gone);
-        self.gateways.values_mut().flatten().for_each(|scope| batch.append(scope.records.take_verdicts()));
+        for scope in self.gateways.values_mut().flatten() {
+            let verdicts = scope.records.take_verdicts();
+            if !scope.id.is_apart() {
+                batch.append(verdicts);
+            }
+        }
         batch
     }
 
@@ -277,7 +287,10 @@ impl FallbackScopes {
     pub fn take_records(&mut self) -> Batch {
         let mut batch = Batch::default();
         for scope in self.gateways.values_mut().flatten() {
-            batch.append(scope.records.take_changes(&scope.id, &scope.hold));
+            let changes = scope.records.take_changes(&scope.id, &scope.hold);
+            if !scope.id.is_apart() {
+                batch.append(changes);
+            }
         }
         batch
     }
@@ -294,6 +307,6 @@ fn differ(before: &Offers, after: &Offers) -> bool {
 
 /// Checks whether any content differs. The cost is proportional to the differences, because snapshots share equal
 /// content.
-fn differs(before: &Snapshot, after: &Snapshot) -> bool {
+pub(super) fn differs(before: &Snapshot, after: &Snapshot) -> bool {
     ResourceType::ALL.into_iter().any(|kind| before.of(kind).diff(after.of(kind)).next().is_some())
 }

@@ -23,11 +23,12 @@ impl FallbackScopes {
             }
             let early = self.early.entry(gateway.clone()).or_default();
             for (node, streams) in scope.members.streams() {
-                let id = EnvoyId { fleet: gateway.clone(), node: node.clone(), build: scope.id.build.clone() };
+                let build = scope.id.reported_build().clone();
+                let id = EnvoyId { fleet: gateway.clone(), node: node.clone(), build };
                 early.extend(std::iter::repeat_n((id, true), streams));
             }
             // The Envoys keep their configuration in case the Gateway is created again; Envoys of HTTPProxies do not.
-            if *listeners::key().namespaced_name() != *gateway {
+            if *listeners::key().namespaced_name() != *gateway && !scope.id.is_apart() {
                 self.left.entry(gateway.clone()).or_default().push(RestoredScope::left_by(&scope));
             }
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use holdfast_graph::{Detected, Node, ObjectKey, Step};
 
 use holdfast_engine::engine::Engine;
+use holdfast_fallback::scope::FallbackScope;
 
 /// A decision about an object or a section of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +40,10 @@ pub struct ScopeSeen {
     pub held: BTreeSet<String>,
     /// The Gateway is held as a whole.
     pub held_as_a_whole: bool,
-    /// Outlier Envoys: they refuse resources that others of their build accept.
+    /// Envoys that refuse resources that others of their build accept, with or without a scope of their own.
     pub alone: BTreeSet<Arc<str>>,
+    /// The Envoys, if they have a scope apart from others of their build.
+    pub apart: BTreeSet<Arc<str>>,
     /// A rollout, a trial or a search is in progress.
     pub busy: bool,
     /// Conditions that are waited for, each with its deadline in milliseconds of Unix time.
@@ -72,7 +75,8 @@ pub fn scopes(engine: &Engine) -> Vec<ScopeSeen> {
             last_valid_uids,
             held: scope.hold.refusals().map(|refusal| refusal.resource.to_string()).collect(),
             held_as_a_whole: scope.whole.held,
-            alone: scope.members.outliers().map(|(node, _)| node.clone()).collect(),
+            alone: alone(engine, scope),
+            apart: scope.members.nodes().filter(|_| scope.id.is_apart()).cloned().collect(),
             waits: scope.waits(),
             busy: scope.trials.readmission.is_some()
                 || scope.trials.current.is_some()
@@ -81,4 +85,11 @@ pub fn scopes(engine: &Engine) -> Vec<ScopeSeen> {
         }
     });
     seen.collect()
+}
+
+fn alone(engine: &Engine, scope: &FallbackScope) -> BTreeSet<Arc<str>> {
+    let apart = engine.scopes.of(&scope.id.name).iter();
+    let apart = apart.filter(|apart| apart.id.is_apart() && apart.id.reported_build() == &scope.id.build);
+    let outliers = scope.members.outliers().map(|(node, _)| node);
+    apart.flat_map(|apart| apart.members.nodes()).chain(outliers).cloned().collect()
 }
