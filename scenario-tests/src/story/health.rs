@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use envoy_types::pb::envoy::config::route::v3::route::Action;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Fault;
 use holdfast_engine::engine::Engine;
@@ -11,6 +13,7 @@ use holdfast_engine::health::{Health, HealthFinding, Outside, Severity, SourceSt
 use holdfast_engine::report::ListenerView;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::ResourceType;
+use prost::Message as _;
 use serde_json::Value;
 
 use super::envoy::Envoy;
@@ -93,7 +96,7 @@ fn what_is_not_served_is_not_there(stage: &StoryStage, engine: &Engine, health: 
             let part = format!("{}/{}/{}/", key.kind.to_lowercase(), key.namespace, key.name);
             let has = |envoy: &&Envoy| {
                 let mut tables = envoy.taken.iter().filter(|((kind, _), _)| *kind == ResourceType::Route);
-                tables.any(|(_, resource)| String::from_utf8_lossy(&resource.body).contains(&part))
+                tables.any(|(_, resource)| serves(&resource.body, &part))
             };
             if routed.contains(&&*key.kind)
                 && let Some(envoy) = stage.envoys.values().filter(is_served).find(has)
@@ -102,6 +105,15 @@ fn what_is_not_served_is_not_there(stage: &StoryStage, engine: &Engine, health: 
             }
         }
     }
+}
+
+/// Checks whether a route configuration serves a route whose name begins like this. A route that was closed answers with
+/// a direct response.
+fn serves(body: &[u8], part: &str) -> bool {
+    let routes =
+        RouteConfiguration::decode(body).unwrap_or_default().virtual_hosts.into_iter().flat_map(|host| host.routes);
+    let mut served = routes.filter(|route| !matches!(route.action, Some(Action::DirectResponse(_))));
+    served.any(|route| route.name.starts_with(part))
 }
 
 /// Checks that connections are not reported as refused at a plain port with a served listener.

@@ -75,6 +75,11 @@ impl Proof {
         self.clusters.insert(version);
     }
 
+    /// Adds the clusters that Envoys of another scope of the same build acknowledged.
+    pub(crate) fn prove_clusters_of(&mut self, other: &Self) {
+        other.clusters.iter().for_each(|version| self.prove_cluster(*version));
+    }
+
     /// Checks whether an Envoy of the fleet acknowledged this cluster.
     pub(crate) fn is_proven_cluster(&self, version: &Version) -> bool {
         self.clusters.contains(version)

@@ -107,10 +107,8 @@ fn awaits_return(scope: &FallbackScope) -> bool {
 
 /// Checks whether the Envoys of a scope apart have accepted exactly the configuration of the others.
 fn is_like(scope: &FallbackScope, others: &FallbackScope) -> bool {
-    let is_idle = !is_trying(scope)
-        && !scope.hold.awaits_answers()
-        && scope.hold.refusals().next().is_none()
-        && scope.members.outliers().next().is_none();
+    let is_idle =
+        !is_trying(scope) && scope.hold.refusals().next().is_none() && scope.members.outliers().next().is_none();
     let both = scope.configurations.everyone.as_ref().zip(others.configurations.everyone.as_ref());
     is_idle
         && others.stage == Stage::Settled
@@ -189,6 +187,7 @@ fn begin_apart(main: &FallbackScope, node: &Arc<str>, outlier: &Outlier, inputs:
     }
     known_of(main, &scope.id, now).into_scope(&mut scope, inputs);
     all_of(&before).for_each(|(kind, resource)| scope.evidence.proof.prove_restored(kind, resource));
+    scope.evidence.proof.prove_clusters_of(&main.evidence.proof);
     scope.edited(&inputs.translator.route_keys(), inputs.translator);
     scope
 }

@@ -221,7 +221,8 @@ impl FallbackScope {
         self.configurations.newest = snapshot.clone();
         self.evidence.note_forms(&self.hold, &self.id.fleet.clone(), &snapshot, inputs.translator);
         let mut wanted = self.hold.desire(snapshot);
-        self.hold.keep(|version| self.evidence.proof.was_acknowledged(version));
+        let proof = &self.evidence.proof;
+        self.hold.keep(|version| proof.was_acknowledged(version) || proof.is_proven_cluster(version));
         let closed = self.revocation(inputs).close_held(&mut wanted);
         self.hold.expect(&wanted, &closed);
         self.close_in_outliers(inputs);
