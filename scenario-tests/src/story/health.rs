@@ -107,8 +107,7 @@ fn what_is_not_served_is_not_there(stage: &StoryStage, engine: &Engine, health: 
     }
 }
 
-/// Checks whether a route configuration serves a route whose name begins like this. A route that was closed answers with
-/// a direct response.
+/// Checks whether a route configuration serves a route with this prefix of its name. A closed route has a direct response.
 fn serves(body: &[u8], part: &str) -> bool {
     let routes =
         RouteConfiguration::decode(body).unwrap_or_default().virtual_hosts.into_iter().flat_map(|host| host.routes);
