@@ -5,8 +5,9 @@
 //! the route configurations of that Envoy, and an Envoy that acknowledges everything would do that to all others.
 //!
 //! A scope apart is neither stored nor shared: after a restart, it begins again with one more refusal. It ends when its
-//! configuration is that of the other Envoys again, or some time after its last Envoy has disconnected. Followers have no scopes apart,
-//! and neither have Envoys of other replicas: these keep their previous configuration (`members/outlier.rs`).
+//! configuration is that of the other Envoys again, and when its last Envoy has disconnected; later, if content may have
+//! ended that Envoy. Followers have no scopes apart, and neither have Envoys of other replicas: these keep their
+//! previous configuration (`members/outlier.rs`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use holdfast_translate::fleet::FleetId;
 use holdfast_xds::{Offers, Resource, ResourceType, Snapshot};
 
 use super::FallbackScope;
-use super::scopes::{FallbackScopes, differs};
+use super::scopes::{FallbackScopes, differs, offered};
 use crate::attribution::search::SILENCE;
 use crate::context::scope_id::{Apart, ScopeId};
 use crate::context::step_inputs::StepInputs;
@@ -26,7 +27,7 @@ use crate::persistence::restored::RestoredScope;
 use crate::rollout::configurations::Configurations;
 use crate::rollout::{Offered, Stage, TRIED};
 
-/// Milliseconds for which a scope apart waits for an Envoy after its last one has disconnected.
+/// Milliseconds for which a scope apart waits for an Envoy that content may have ended.
 const APART_EMPTY_MS: u64 = 600_000;
 /// Limit of scopes apart of one Gateway. Further Envoys that refuse what others accept keep their previous
 /// configuration.
@@ -71,9 +72,7 @@ fn next_apart(scope: &FallbackScope) -> Option<Arc<str>> {
 
 /// Adds the offers for the Envoys of a scope apart.
 pub(super) fn offer_apart(scope: &FallbackScope, offers: &mut Offers) {
-    let trial = scope.trials.current.as_ref().map(|trial| (&trial.node, &trial.snapshot));
-    let offered = scope.configurations.offers(&scope.stage, trial, &scope.members, &scope.hold);
-    let Some(Offered { everyone, waits, nodes, again }) = offered else { return };
+    let Some(Offered { everyone, waits, nodes, again }) = offered(scope) else { return };
     let all = scope.members.nodes().filter(|_| !waits);
     offers.nodes.extend(all.map(|node| (node.clone(), everyone.clone())));
     offers.nodes.extend(nodes);
@@ -147,7 +146,7 @@ fn separate(scopes: &mut Vec<FallbackScope>, inputs: &mut StepInputs<'_>) -> boo
             Some(known) => known,
             None if scopes.iter().filter(|scope| scope.id.is_apart()).count() >= SCOPES_APART_MAX => return any,
             None => {
-                scopes.push(begin_apart(main, &node, &outlier, inputs));
+                scopes.push(begin_apart(main, &node, &accepted, inputs));
                 scopes.len() - 1
             }
         };
@@ -169,14 +168,19 @@ fn separate(scopes: &mut Vec<FallbackScope>, inputs: &mut StepInputs<'_>) -> boo
 }
 
 /// Returns a scope for an Envoy that leaves the scope of its build, without the Envoy.
-fn begin_apart(main: &FallbackScope, node: &Arc<str>, outlier: &Outlier, inputs: &mut StepInputs<'_>) -> FallbackScope {
+fn begin_apart(
+    main: &FallbackScope,
+    node: &Arc<str>,
+    accepted: &AcceptedConfigurations,
+    inputs: &mut StepInputs<'_>,
+) -> FallbackScope {
     let gateway = &main.id.gateway;
     let label: Arc<str> = format!("{}@{node}", main.id.build).into();
     let fleet = FleetId { gateway: gateway.clone(), label: label.clone() };
     inputs.translator.open(&fleet, &FleetId::main(gateway));
     let mut scope = FallbackScope::new(gateway, &label, fleet);
     scope.id.apart = Some(Apart { from: main.id.build.clone(), nodes: BTreeSet::new(), empty_since_ms: None });
-    let AcceptedConfigurations { before, now } = AcceptedConfigurations::by(main, node, outlier);
+    let AcceptedConfigurations { before, now } = accepted;
     for (name, resource) in before.of(ResourceType::Route) {
         let forms = &main.evidence.forms;
         let form = forms.previous(name, &resource.version).or_else(|| forms.of(name, &resource.version));
@@ -185,8 +189,8 @@ fn begin_apart(main: &FallbackScope, node: &Arc<str>, outlier: &Outlier, inputs:
             scope.evidence.prove(name, resource.version);
         }
     }
-    known_of(main, &scope.id, now).into_scope(&mut scope, inputs);
-    all_of(&before).for_each(|(kind, resource)| scope.evidence.proof.prove_restored(kind, resource));
+    known_of(main, &scope.id, now.clone()).into_scope(&mut scope, inputs);
+    all_of(before).for_each(|(kind, resource)| scope.evidence.proof.prove_restored(kind, resource));
     scope.evidence.proof.prove_clusters_of(&main.evidence.proof);
     scope.edited(&inputs.translator.route_keys(), inputs.translator);
     scope

@@ -229,9 +229,7 @@ impl FallbackScopes {
                     offers.iter_mut().for_each(|offers| apart::offer_apart(scope, offers));
                     continue;
                 }
-                let trial = scope.trials.current.as_ref().map(|trial| (&trial.node, &trial.snapshot));
-                let offered = scope.configurations.offers(&scope.stage, trial, &scope.members, &scope.hold);
-                let Some(Offered { everyone, waits, nodes, again }) = offered else { continue };
+                let Some(Offered { everyone, waits, nodes, again }) = offered(scope) else { continue };
                 match &mut offers {
                     None => {
                         let waiting = Waiting { everyone: waits, ..Waiting::default() };
@@ -294,6 +292,12 @@ impl FallbackScopes {
         }
         batch
     }
+}
+
+/// Returns the configurations for the Envoys of a scope.
+pub(super) fn offered(scope: &FallbackScope) -> Option<Offered> {
+    let trial = scope.trials.current.as_ref().map(|trial| (&trial.node, &trial.snapshot));
+    scope.configurations.offers(&scope.stage, trial, &scope.members, &scope.hold)
 }
 
 fn differ(before: &Offers, after: &Offers) -> bool {
