@@ -105,6 +105,15 @@ impl Engine {
         scopes().find(|scope| !scope.derived.overlay.is_empty()).or_else(|| scopes().next())
     }
 
+    /// Returns a scope of a Gateway that decided this step for the object. Scopes of several builds can differ.
+    fn scope_of_step(&self, gateway: &str, key: &ObjectKey, step: Step) -> Option<&FallbackScope> {
+        let decides = |scope: &&FallbackScope| {
+            let own = scope.derived.plan.decisions.range(Node::whole(key.clone())..);
+            own.take_while(|(node, _)| node.key == *key).any(|(_, decision)| decision.step == step)
+        };
+        speaking(self.scopes.of(gateway)).find(decides).or_else(|| self.scope_of(gateway))
+    }
+
     /// Returns the effect of a rule that was replaced.
     fn replaced(&self, view: ReplacementView, holds: &Holds<'_>) -> Option<Effect> {
         let ReplacementView { gateway, object, section, response, message, policy, .. } = view;
@@ -138,13 +147,13 @@ impl Engine {
 
     /// Adds the effects of the fallback's steps.
     fn steps(&self, report: &FallbackReport, state: &GatewayState, holds: &Holds<'_>, effects: &mut Vec<Effect>) {
-        let scope = self.scope_of(&state.name);
         let here = effects.iter().enumerate().filter(|(_, effect)| effect.gateway == state.name);
         let known = here.map(|(index, effect)| (Node::section(effect.object.key(), effect.section.clone()), index));
         let known: BTreeMap<Node, usize> = known.collect();
         let backfilled = report.backfilled_objects.iter().map(|known| (known.object.key(), known));
         let backfilled: BTreeMap<ObjectKey, &BackfilledObject> = backfilled.collect();
         for (node, (step, number)) in &state.deviations.steps {
+            let scope = self.scope_of_step(&state.name, &node.key, *step);
             let object = self.identity(&node.key, scope);
             let plan = scope.and_then(|scope| self.translator.served_share(&scope.id.fleet, &node.key));
             let plan = plan.or_else(|| self.translator.route(&node.key).cloned());

@@ -77,9 +77,12 @@ fn broken_objects_report_it(engine: &Engine, wrong: &mut Vec<String>) {
 /// condition that reports its step.
 fn reasons_are_given(engine: &Engine, wrong: &mut Vec<String>) {
     let gates = &engine.settings().fallback;
-    if !gates.isolate || !gates.use_last_valid || scopes(engine).iter().any(|scope| scope.held_as_a_whole) {
+    let all = scopes(engine);
+    if !gates.isolate || !gates.use_last_valid || all.iter().any(|scope| scope.held_as_a_whole) {
         return;
     }
+    // A held listener is served in its acknowledged version; another object may close it.
+    let is_decided = |key: &ObjectKey| all.iter().any(|scope| scope.broken.keys().any(|node| node.key == *key));
     let report = engine.fallback();
     let steps = |object: &Identity| {
         let is = |other: &Identity| other == object;
@@ -88,7 +91,8 @@ fn reasons_are_given(engine: &Engine, wrong: &mut Vec<String>) {
         closed && !report.backfilled_objects.iter().any(|known| is(&known.object))
     };
     let statuses = engine.statuses();
-    for broken in report.broken_objects.iter().filter(|broken| steps(&broken.object)) {
+    let decided = report.broken_objects.iter().filter(|broken| is_decided(&broken.object.key()));
+    for broken in decided.filter(|broken| steps(&broken.object)) {
         let key = broken.object.key();
         let Some(why) = &broken.not_backfilled else {
             wrong.push(format!("{key} is closed, and no reason is given why no last valid version is served"));
