@@ -94,7 +94,8 @@ fn held_back(scope: &FallbackScope) -> Vec<Failed> {
 
 fn errors(scope: &FallbackScope) -> Vec<Value> {
     let (gateway, build) = (&scope.id.name, &scope.id.build);
-    let held = scope.hold.refusals().map(|refusal| json!({ "gateway": gateway, "refusal": refusal }));
+    let held = scope.hold.refusals().chain(scope.refused_before_hold());
+    let held = held.map(|refusal| json!({ "gateway": gateway, "refusal": refusal }));
     let outliers = scope.members.outliers().map(
         |(node, outlier)| json!({ "gateway": gateway, "build": build, "onlyBy": node, "message": outlier.message() }),
     );

@@ -9,7 +9,7 @@ use holdfast_engine::engine::Engine;
 use holdfast_engine::report::ReplacementView;
 use holdfast_fallback::view::{BrokenObject, Identity, Status};
 use holdfast_graph::{Detected, ObjectKey};
-use holdfast_test_support::scopes::scopes;
+use holdfast_test_support::scopes::{ScopeSeen, scopes};
 use holdfast_xds::Snapshot;
 use serde_json::Value;
 
@@ -33,6 +33,7 @@ pub(super) fn check(stage: &StoryStage, engine: &Engine, new: &Engine, wrong: &m
     reasons_are_given(engine, wrong);
     what_is_closed_triggers(engine, wrong);
     refused_policies_are_no_references(engine, wrong);
+    what_holds_everything_is_on_the_page(engine, wrong);
     if !(health.outages.is_empty() && health.degraded.is_empty() && health.warnings.is_empty()) {
         return;
     }
@@ -132,6 +133,19 @@ fn refused_policies_are_no_references(engine: &Engine, wrong: &mut Vec<String>) 
             wrong
                 .push(format!("{} {}: Envoys refuse the policy, and not: {}", view.object, view.section, view.message));
         }
+    }
+}
+
+/// Checks that the page of messages of Envoys has the refusal because of which everything is held. There is none if
+/// Envoys died or did not respond.
+fn what_holds_everything_is_on_the_page(engine: &Engine, wrong: &mut Vec<String>) {
+    let errors = engine.raw_errors();
+    let gateways = errors.get("errors").and_then(Value::as_array).into_iter().flatten();
+    let gateways: BTreeSet<&str> = gateways.filter_map(|error| error.get("gateway")?.as_str()).collect();
+    let refused = |scope: &ScopeSeen| scope.broken.values().any(|(_, message)| message.contains("Envoy refused"));
+    let held = scopes(engine).into_iter().filter(|scope| scope.held_as_a_whole && refused(scope));
+    for scope in held.filter(|scope| !gateways.contains(&*scope.gateway)) {
+        wrong.push(format!("{} is held, and no message of an Envoy is on the page", scope.gateway));
     }
 }
 

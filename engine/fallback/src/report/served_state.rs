@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
 use holdfast_envoy::hold::Refusal;
+use holdfast_envoy::refusal::RefusalClass;
 use holdfast_graph::{Detected, ObjectKey};
 use holdfast_xds::ResourceType;
 
@@ -68,12 +69,19 @@ impl FallbackScope {
         is_held.then(|| newest().or_else(|| self.hold.refused().next())).flatten()
     }
 
-    /// Checks whether only one object has changes that no Envoy has acknowledged, and only routes are refused. A
-    /// listener can be refused without a change of an object, for example because its port is taken.
+    /// Returns the refusals because of which everything is held, of contents that are no longer desired in this state.
+    pub fn refused_before_hold(&self) -> impl Iterator<Item = &Refusal> {
+        let is_desired = |refusal: &Refusal| self.hold.refusals().any(|other| other == refusal);
+        let all = self.whole.held.then(|| self.hold.refused());
+        all.into_iter().flatten().filter(move |refusal| !is_desired(refusal))
+    }
+
+    /// Checks whether only one object has changes that no Envoy has acknowledged, and all refusals are about content. A
+    /// listener can be refused without a change of an object, because its port is taken.
     fn is_only_change(&self, refusal: &Refusal) -> bool {
         let keys: BTreeSet<&ObjectKey> = self.derived.broken.keys().map(|node| &node.key).collect();
-        let mut others = self.hold.refusals();
-        keys.len() == 1 && refusal.kind == ResourceType::Route && others.all(|other| other.kind == ResourceType::Route)
+        let mut all = self.hold.refusals().chain([refusal]);
+        keys.len() == 1 && all.all(|refusal| refusal.class == RefusalClass::Content)
     }
 
     /// Returns what the Envoys of the scope are served.

@@ -105,7 +105,7 @@ fn bundle(
         let named = ObjectKey::new("", &*reference.kind, &*key.namespace, &*reference.name);
         match authorities::of(&named, behalf, reader) {
             Ok(authorities) => parts.push((named, authorities)),
-            Err(why) => notes.missing(field, INVALID_REFERENCE, why),
+            Err(why) => notes.lacks(field, INVALID_REFERENCE, &named, why),
         }
     }
     let authorities = match parts.as_slice() {

@@ -177,11 +177,8 @@ fn call_key(
     reader.edge(behalf.key, behalf.section, &secret, behalf.role);
     // Keys are never read from an earlier version.
     let Some(Body::Secret(found)) = reader.current(&secret).map(|object| &object.body) else {
-        notes.missing(
-            field,
-            "SecretNotFound",
-            format!("Secret {} {}", secret.namespaced_name(), reader.lacking(&secret)),
-        );
+        let message = format!("Secret {} {}", secret.namespaced_name(), reader.lacking(&secret));
+        notes.lacks(field, "SecretNotFound", &secret, message);
         return None;
     };
     let data = &found.data;

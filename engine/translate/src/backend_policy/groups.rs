@@ -77,7 +77,7 @@ fn member(
     let name = member.namespaced_name();
     reader.edge(behalf.key, behalf.section, member, behalf.role);
     let Some(object) = reader.object(member) else {
-        notes.missing(field, "BackendNotFound", format!("Backend {name} {}", reader.lacking(member)));
+        notes.lacks(field, "BackendNotFound", member, format!("Backend {name} {}", reader.lacking(member)));
         return None;
     };
     let fixed = match &object.body {

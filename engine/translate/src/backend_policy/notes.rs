@@ -18,6 +18,8 @@ pub(super) struct Wrong {
     pub(super) field: String,
     pub(super) reason: &'static str,
     pub(super) message: String,
+    /// The object at fault, if it is not the policy.
+    cause: Option<ObjectKey>,
     /// Whether decoding has already reported the finding.
     reported: bool,
 }
@@ -47,12 +49,13 @@ impl Notes {
     /// Returns the findings as faults, except those that decoding has reported.
     pub(super) fn faults(&self, key: &ObjectKey) -> Vec<Fault> {
         let own = self.0.iter().filter(|wrong| !wrong.reported);
-        own.map(|wrong| Fault::new(key, wrong.class, &wrong.field, wrong.reason, &wrong.message)).collect()
+        let fault = |wrong: &Wrong| Fault::new(key, wrong.class, &wrong.field, wrong.reason, &wrong.message);
+        own.map(|wrong| fault(wrong).caused_by(wrong.cause.clone())).collect()
     }
 
     fn note(&mut self, class: Class, field: impl Into<String>, reason: &'static str, message: impl Display) {
         let (field, message) = (field.into(), message.to_string());
-        self.0.push(Wrong { class, field, reason, message, reported: false });
+        self.0.push(Wrong { class, field, reason, message, reported: false, cause: None });
     }
 
     /// Adds the fields that decoding could not read.
@@ -63,6 +66,7 @@ impl Notes {
             reason: "Invalid",
             message: unread.message.clone(),
             reported: true,
+            cause: None,
         }));
     }
 
@@ -79,6 +83,18 @@ impl Notes {
     /// Adds a finding: a referenced object is missing or unusable.
     pub(super) fn missing(&mut self, field: impl Into<String>, reason: &'static str, message: impl Display) {
         self.note(Class::Referential, field, reason, message);
+    }
+
+    /// Adds a finding: this object is missing, cannot be read, or does not have what is necessary.
+    pub(super) fn lacks(
+        &mut self,
+        field: impl Into<String>,
+        reason: &'static str,
+        object: &ObjectKey,
+        message: impl Display,
+    ) {
+        self.note(Class::Referential, field, reason, message);
+        self.0.iter_mut().last().into_iter().for_each(|wrong| wrong.cause = Some(object.clone()));
     }
 
     pub(super) fn duration(&mut self, field: &str, text: Option<&str>) -> Option<Duration> {

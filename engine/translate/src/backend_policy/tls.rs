@@ -91,16 +91,17 @@ fn of_secret(
     let data = match authorities::secret(&secret, behalf, reader) {
         Ok(data) => data,
         Err(why) => {
-            notes.missing(field, "SecretNotFound", why);
+            notes.lacks(field, "SecretNotFound", &secret, why);
             return (None, None);
         }
     };
     let trust = match authorities::of(&secret, behalf, reader) {
         Ok(authorities) => Some(Trust::Bundle { from: vec![secret.clone()], authorities }),
         Err(why) => {
-            notes.missing(
+            notes.lacks(
                 &field,
                 "InvalidCACertificateRef",
+                &secret,
                 format!("{why}; the certificate of the backend cannot be verified without it"),
             );
             None

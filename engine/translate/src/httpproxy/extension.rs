@@ -13,8 +13,9 @@ use holdfast_envoy::features::upstream::{Balance, CertificateValidation, Subject
 use holdfast_envoy::model::{BackendProtocol, ServicePort};
 use holdfast_graph::{ObjectKey, Role};
 
+use super::policy;
 use super::timeouts::{self, Limit};
-use super::{policy, upstream};
+use super::upstream::{self, NoValidation};
 use crate::outcome::finding::{Finding, Level};
 use crate::reader::Reader;
 
@@ -32,19 +33,24 @@ pub(crate) struct Extension {
     pub(crate) findings: Vec<Finding>,
 }
 
+/// Reports an error: the field below `spec`, the type and the reason of the sub-condition, the class, a sentence for
+/// users, and the object at fault, if it is not the ExtensionService.
+type ReportError<'f> = dyn FnMut(&str, &'static str, &'static str, Class, String, Option<ObjectKey>) + 'f;
+
 /// Reads an ExtensionService; `None` if it does not exist.
 pub(crate) fn read(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Extension> {
     let object = reader.object(key)?;
     let Body::ExtensionService(written) = &object.body else { return None };
     let mut findings = Vec::new();
-    let mut error = |field: &str, kind: &'static str, reason: &'static str, class: Class, message: String| {
-        findings.push(Finding::error(key, format!("spec.{field}"), kind, reason, message).of_class(class));
+    let mut error = |field: &str, kind, reason, class, message: String, cause| {
+        let found = Finding::error(key, format!("spec.{field}"), kind, reason, message).of_class(class);
+        findings.push(found.caused_by(cause));
     };
     let written_times = written.timeout_policy.clone().unwrap_or_default();
     let mut time = |field: &str, text: Option<&str>| {
         timeouts::limit(text).unwrap_or_else(|fault| {
             let message = format!("spec.timeoutPolicy failed to parse: error parsing {field} timeout: {fault}");
-            error("timeoutPolicy", "SpecError", "TimeoutPolicyNotValid", Class::Invalid, message);
+            error("timeoutPolicy", "SpecError", "TimeoutPolicyNotValid", Class::Invalid, message, None);
             Limit::Default
         })
     };
@@ -62,29 +68,28 @@ pub(crate) fn read(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Extension
         "http/1.1" => (BackendProtocol::Http1, false),
         other => {
             let message = format!("protocol {other:?} is none of h2, h2c and http/1.1");
-            error("protocol", "SpecError", "UnsupportedProtocol", Class::Invalid, message);
+            error("protocol", "SpecError", "UnsupportedProtocol", Class::Invalid, message, None);
             (BackendProtocol::H2c, true)
         }
     };
     let limits = limits(written.circuit_breaker_policy.as_ref()).unwrap_or_else(|message| {
-        error("circuitBreakerPolicy", "SpecError", "CircuitBreakerPolicyNotValid", Class::Invalid, message);
+        error("circuitBreakerPolicy", "SpecError", "CircuitBreakerPolicyNotValid", Class::Invalid, message, None);
         CircuitBreakerLimits::default()
     });
     let validation = match upstream::validation(key, "", written.validation.as_ref(), reader) {
         Ok(validation) => validation,
-        Err(("TLSUpstreamValidation", class, why)) => {
-            let message = format!("TLS upstream validation policy error: {why}");
-            error("validation", "SpecError", "TLSUpstreamValidation", class, message);
-            None
-        }
-        Err((reason, class, why)) => {
-            error("validation", "TLSError", reason, class, why);
+        Err(NoValidation { reason, class, message: why, cause }) => {
+            let (kind, message) = match reason {
+                upstream::REASON => ("SpecError", format!("TLS upstream validation policy error: {why}")),
+                _ => ("TLSError", why),
+            };
+            error("validation", kind, reason, class, message, cause.map(|cause| *cause));
             None
         }
     };
     if written.validation.is_some() && !tls {
         let message = format!("upstream TLS validation not supported for {protocol:?} protocol");
-        error("validation", "SpecError", "InconsistentProtocol", Class::Invalid, message);
+        error("validation", "SpecError", "InconsistentProtocol", Class::Invalid, message, None);
     }
     let services = services(key, written, reader, &mut error);
     let balance = balance(key, written, &mut findings);
@@ -148,12 +153,12 @@ fn services(
     key: &ObjectKey,
     written: &ExtensionService,
     reader: &mut Reader<'_>,
-    error: &mut impl FnMut(&str, &'static str, &'static str, Class, String),
+    error: &mut ReportError<'_>,
 ) -> Vec<(ServicePort, u32)> {
     let mut services: Vec<(ServicePort, u32)> = Vec::new();
     if written.services.is_empty() || written.services.len() > SERVICES_MAX {
         let message = format!("there must be at least 1 and at most {SERVICES_MAX} Services");
-        error("services", "ServiceError", "ServiceUnresolvedReference", Class::Invalid, message);
+        error("services", "ServiceError", "ServiceUnresolvedReference", Class::Invalid, message, None);
     }
     for (index, target) in written.services.iter().enumerate().take(SERVICES_MAX) {
         let field = at("services", index);
@@ -162,7 +167,8 @@ fn services(
         reader.edge(key, "", &service, Role::Requires);
         let mut missing = |class, why: String| {
             let message = format!("unresolved service {name:?}: {why}");
-            error(&field, "ServiceError", "ServiceUnresolvedReference", class, message);
+            let cause = Some(service.clone()).filter(|_| class == Class::Referential);
+            error(&field, "ServiceError", "ServiceUnresolvedReference", class, message, cause);
         };
         let Ok(number @ 1..) = u16::try_from(target.port) else {
             missing(Class::Invalid, format!("port {} is not in the range 1-65535", target.port));
@@ -178,7 +184,7 @@ fn services(
         };
         if found.external_name {
             let message = format!("Service {name:?} is of unsupported type \"ExternalName\".");
-            error(&field, "ServiceError", "UnsupportedServiceType", Class::Invalid, message);
+            error(&field, "ServiceError", "UnsupportedServiceType", Class::Invalid, message, None);
             continue;
         }
         if found.port(number).is_none_or(|port| &*port.protocol != "TCP") {

@@ -19,7 +19,8 @@ use holdfast_envoy::features::upstream::UpstreamTls;
 use holdfast_graph::{ObjectKey, Role};
 
 use super::auth::Wrong;
-use super::{HOST, timeouts, tls, upstream};
+use super::upstream::{self, NoValidation};
+use super::{HOST, timeouts, tls};
 use crate::reader::Reader;
 
 /// Maximum length of a name, issuer or audience in characters, and maximum number of audiences.
@@ -204,7 +205,8 @@ fn remote(key: &ObjectKey, written: &RemoteJwks, settings: &Settings, reader: &m
             let message = "UpstreamValidation must not be specified when URI scheme is http.".to_owned();
             return Err(wrong("validation", "RemoteJWKSUpstreamValidationInvalid", message));
         }
-        written => upstream::validation(key, HOST, written.as_ref(), reader).map_err(|(reason, class, why)| {
+        written => upstream::validation(key, HOST, written.as_ref(), reader).map_err(|no| {
+            let NoValidation { reason, class, message: why, cause } = no;
             let (reason, message) = match reason {
                 "CACertificateNotDelegated" => {
                     let secret = written.as_ref().map(|written| written.ca_secret.to_string()).unwrap_or_default();
@@ -215,7 +217,7 @@ fn remote(key: &ObjectKey, written: &RemoteJwks, settings: &Settings, reader: &m
                 }
                 _ => ("RemoteJWKSUpstreamValidationInvalid", format!("UpstreamValidation is invalid: {why}")),
             };
-            Wrong { class, ..wrong("validation", reason, message) }
+            Wrong { class, cause, ..wrong("validation", reason, message) }
         })?,
     };
     let time = |text: Option<&Arc<str>>| {

@@ -17,7 +17,7 @@ use holdfast_graph::{ObjectKey, Role};
 use super::action::{Context, RouteFailure};
 use super::cookies;
 use super::headers::{self, Edits};
-use super::upstream;
+use super::upstream::{self, NoValidation};
 use crate::outcome::finding::Finding;
 use crate::reader::Reader;
 
@@ -164,7 +164,7 @@ fn one(
             context.findings.push(found.of_class(Class::Referential).caused_by(Some(service)));
             Ok(Err(message))
         }
-        Err(Unusable::Wrong { below, kind, reason, class, message }) => {
+        Err(Unusable::Wrong { below, kind, reason, class, message, cause }) => {
             let field = format!("{field}.{below}");
             // The verification of a backend's certificate protects the requests to it.
             let problem = match below {
@@ -172,7 +172,7 @@ fn one(
                 _ => context.invalid(&field, kind, reason, message),
             };
             if let Some(found) = context.findings.last_mut() {
-                found.class = class;
+                (found.class, found.cause) = (class, cause.map(|cause| *cause));
             }
             Err(problem)
         }
@@ -209,6 +209,8 @@ pub(super) enum Unusable {
         class: Class,
         /// A sentence for users.
         message: String,
+        /// The object at fault, if it is not the HTTPProxy.
+        cause: Option<Box<ObjectKey>>,
     },
 }
 
@@ -218,8 +220,9 @@ type BackendResult = Result<(BackendCluster, Option<&'static str>), Unusable>;
 /// Returns the backend of a Service, and a warning.
 pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>) -> BackendResult {
     let ServiceReference { owner, section, service, common, host } = reference;
-    let wrong =
-        |below, kind, reason, message| Err(Unusable::Wrong { below, kind, reason, class: Class::Invalid, message });
+    let wrong = |below, kind, reason, message| {
+        Err(Unusable::Wrong { below, kind, reason, class: Class::Invalid, message, cause: None })
+    };
     let Ok(number @ 1..) = u16::try_from(service.port) else {
         let message = format!("service {:?}: port must be in the range 1-65535", service.name);
         return wrong("port", "ServiceError", "ServicePortInvalid", message);
@@ -253,15 +256,16 @@ pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>)
         }
     };
     let validation = upstream::validation(owner, section, service.validation.as_ref(), reader);
-    let validation = validation.map_err(|(reason, class, why)| {
+    let validation = validation.map_err(|no| {
+        let NoValidation { reason, class, message: why, cause } = no;
         let (kind, message) = match reason {
-            "TLSUpstreamValidation" => {
+            upstream::REASON => {
                 let of = format!("Service [{}:{number}]", service.name);
                 ("ServiceError", format!("{of} TLS upstream validation policy error: {why}"))
             }
             _ => ("TLSError", why),
         };
-        Unusable::Wrong { below: "validation", kind, reason, class, message }
+        Unusable::Wrong { below: "validation", kind, reason, class, message, cause }
     })?;
     let idle = validation.is_some() && !tls;
     let warning = idle.then_some("validation has no effect: the connection to the Service does not use TLS");
@@ -292,6 +296,7 @@ fn health_port(service: &ProxyService, number: u16) -> Result<Option<u16>, Unusa
             reason: "ServicePortInvalid",
             class: Class::Invalid,
             message: format!("service {:?}: health port {written} must be in the range 1-65535", service.name),
+            cause: None,
         }),
     }
 }

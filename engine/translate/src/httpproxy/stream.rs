@@ -225,8 +225,9 @@ impl Walk<'_, '_> {
                     self.error(&field, PROXY, "ServiceUnresolvedReference", Class::Referential, message);
                     self.caused_by(service);
                 }
-                Err(Unusable::Wrong { below, kind, reason, class, message }) => {
+                Err(Unusable::Wrong { below, kind, reason, class, message, cause }) => {
                     self.error(&format!("{field}.{below}"), kind, reason, class, message);
+                    cause.into_iter().for_each(|cause| self.caused_by(*cause));
                     whole = false;
                 }
             }

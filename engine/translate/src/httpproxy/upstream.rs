@@ -95,15 +95,29 @@ pub(super) fn slow_start(written: Option<&SlowStartPolicy>) -> Result<Option<Slo
     Ok(Some(SlowStartSettings { window, aggression, min_weight }))
 }
 
+/// Reason of an invalid validation of a backend's certificate.
+pub(super) const REASON: &str = "TLSUpstreamValidation";
+
+/// Reason why the certificate of a backend cannot be validated.
+#[derive(Debug)]
+pub(super) struct NoValidation {
+    pub(super) reason: &'static str,
+    pub(super) class: Class,
+    /// A sentence for users.
+    pub(super) message: String,
+    /// The object at fault, if it is not the one that requires the validation.
+    pub(super) cause: Option<Box<ObjectKey>>,
+}
+
 /// Reads the verification of a backend's certificate; the error has the reason, its class and a sentence.
 pub(super) fn validation(
     proxy: &ObjectKey,
     section: &str,
     written: Option<&UpstreamValidation>,
     reader: &mut Reader<'_>,
-) -> Result<Option<CertificateValidation>, (&'static str, Class, String)> {
+) -> Result<Option<CertificateValidation>, NoValidation> {
     let Some(written) = written else { return Ok(None) };
-    let invalid = |message: String| ("TLSUpstreamValidation", Class::Invalid, message);
+    let invalid = |message: String| NoValidation { reason: REASON, class: Class::Invalid, message, cause: None };
     let mut names: Vec<Arc<str>> = written.subject_names.clone().unwrap_or_default();
     if names.is_empty() {
         names.push(written.subject_name.clone());
@@ -123,12 +137,14 @@ pub(super) fn validation(
             "service.UpstreamValidation.CACertificate Secret {:?} is not configured for certificate delegation",
             secret.namespaced_name().as_str()
         );
-        return Err(("CACertificateNotDelegated", Class::Referential, message));
+        let (reason, class) = ("CACertificateNotDelegated", Class::Referential);
+        return Err(NoValidation { reason, class, message, cause: None });
     }
     let name = secret.namespaced_name();
     let Some(object) = reader.object(&secret) else {
         let message = format!("invalid CA Secret {name:?}: Secret {}", reader.unfound(&secret));
-        return Err(("TLSUpstreamValidation", Class::Referential, message));
+        let cause = Some(Box::new(secret));
+        return Err(NoValidation { reason: REASON, class: Class::Referential, message, cause });
     };
     let Body::Secret(data) = &object.body else { return Err(invalid(format!("{secret} is no Secret"))) };
     let Some(bundle) = data.data.get("ca.crt") else {

@@ -114,18 +114,14 @@ fn secret(name: &str, used: &mut Used<'_, '_, '_>) -> Option<ClientSecret> {
     }
     let key = scheme::secret_key(&used.key.namespace, name);
     used.reading.reader.edge(used.key, "", &key, Role::Requires);
-    let found = match used.reading.reader.object(&key).map(|object| &object.body) {
-        Some(Body::Secret(secret)) => secret.data.get(SECRET_KEY).ok_or("SecretEntryNotFound"),
-        _ => Err("SecretNotFound"),
+    let Some(Body::Secret(secret)) = used.reading.reader.object(&key).map(|object| &object.body) else {
+        used.lacks(field, "SecretNotFound", &key);
+        return None;
     };
-    let content = match found {
-        Ok(content) => content.clone(),
-        Err(reason) => {
-            let is_missing = reason == "SecretNotFound";
-            let lacking = if is_missing { used.reading.reader.lacking(&key) } else { "has no entry client-secret" };
-            used.missing(field, reason, format!("Secret {} {lacking}", key.namespaced_name()));
-            return None;
-        }
+    let Some(content) = secret.data.get(SECRET_KEY).cloned() else {
+        let message = format!("Secret {} has no entry {SECRET_KEY}", key.namespaced_name());
+        used.missing(field, "SecretEntryNotFound", message);
+        return None;
     };
     let text = std::str::from_utf8(&content).ok().filter(|text| !text.is_empty() && !text.contains(char::is_control));
     if text.is_none_or(|text| text.len() > SECRET_BYTES_MAX) {

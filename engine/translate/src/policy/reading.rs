@@ -111,28 +111,42 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.fault(Class::Referential, field, reason, message, None);
     }
 
+    /// Reports that a referenced object does not exist, or cannot be read.
+    pub(super) fn lacks(&mut self, field: impl Into<String>, reason: &'static str, key: &ObjectKey) {
+        let message = format!("{} {} {}", key.kind, key.namespaced_name(), self.reader.lacking(key));
+        self.fault(Class::Referential, field, reason, message, Some(key));
+    }
+
     /// Reports that the content of a referenced extension is invalid; `message` begins with the field of the extension.
     pub(super) fn wrong_extension(&mut self, field: impl Into<String>, extension: &ObjectKey, message: impl Display) {
-        self.blame(extension, Class::Invalid, "Invalid", &message.to_string());
+        self.blame(extension, Class::Invalid, "Invalid", &message.to_string(), None);
         self.follows(Class::Invalid, field, "Invalid", extension, &message.to_string());
     }
 
     /// Reports that an object that an extension references is missing or may not be used; `message` begins with the
-    /// field of the extension.
+    /// field of the extension, and `cause` is the object, unless only a grant or an entry is missing.
     pub(super) fn extension_misses(
         &mut self,
         field: impl Into<String>,
         extension: &ObjectKey,
         reason: &'static str,
         message: impl Display,
+        cause: Option<&ObjectKey>,
     ) {
-        self.blame(extension, Class::Referential, reason, &message.to_string());
+        self.blame(extension, Class::Referential, reason, &message.to_string(), cause);
         self.follows(Class::Referential, field, reason, extension, &message.to_string());
     }
 
-    fn blame(&mut self, extension: &ObjectKey, class: Class, reason: &'static str, message: &str) {
+    fn blame(
+        &mut self,
+        extension: &ObjectKey,
+        class: Class,
+        reason: &'static str,
+        message: &str,
+        cause: Option<&ObjectKey>,
+    ) {
         let (field, text) = message.split_once(": ").unwrap_or(("spec", message));
-        self.of_extensions.push(Fault::new(extension, class, field, reason, text));
+        self.of_extensions.push(Fault::new(extension, class, field, reason, text).caused_by(cause.cloned()));
         self.note_blame(extension, class, message);
     }
 
@@ -223,8 +237,7 @@ impl<'r, 'a> Reading<'r, 'a> {
                 Some(secret)
             }
             None => {
-                let message = format!("Secret {} {}", key.namespaced_name(), self.reader.lacking(&key));
-                self.missing(field, "SecretNotFound", message);
+                self.lacks(field, "SecretNotFound", &key);
                 None
             }
         }

@@ -68,7 +68,9 @@ pub fn scopes(engine: &Engine) -> Vec<ScopeSeen> {
         ScopeSeen {
             gateway: scope.id.name.clone(),
             build: scope.id.build.clone(),
-            broken: broken.map(|(node, why)| (node.clone(), (why.detected, why.message.clone()))).collect(),
+            broken: broken
+                .map(|(node, why)| (node.clone(), (scope.detected_of(why), scope.message_of(why).into())))
+                .collect(),
             decided: decided.collect(),
             verdicts: scope.verdicts.quarantine.len(),
             last_valid,

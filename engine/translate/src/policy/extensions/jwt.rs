@@ -163,21 +163,17 @@ fn in_config_map(field: &str, name: &str, used: &mut Used<'_, '_, '_>) -> Option
     }
     let key = scheme::config_map_key(&used.key.namespace, name);
     used.reading.reader.edge(used.key, "", &key, Role::Requires);
-    let found = match used.reading.reader.object(&key).map(|object| &object.body) {
-        Some(Body::ConfigMap(map)) => map.data.get(KEYS_ENTRY).ok_or("has no entry jwks"),
-        _ => Err(used.reading.reader.lacking(&key)),
+    let Some(Body::ConfigMap(map)) = used.reading.reader.object(&key).map(|object| &object.body) else {
+        used.lacks(&field, "ConfigMapNotFound", &key);
+        return None;
     };
-    match found {
-        Ok(text) => {
-            let text = text.clone();
-            used.reading.read_from(&key);
-            Some(text)
-        }
-        Err(lacking) => {
-            used.missing(&field, "ConfigMapNotFound", format!("ConfigMap {} {lacking}", key.namespaced_name()));
-            None
-        }
-    }
+    let Some(text) = map.data.get(KEYS_ENTRY) else {
+        let message = format!("ConfigMap {} has no entry {KEYS_ENTRY}", key.namespaced_name());
+        used.missing(&field, "ConfigMapNotFound", message);
+        return None;
+    };
+    used.reading.read_from(&key);
+    Some(text.clone())
 }
 
 /// Reads the settings for fetching keys.

@@ -48,8 +48,7 @@ pub(super) fn extension<'a>(
             extension.unread.is_empty().then_some((key, &**extension))
         }
         _ => {
-            let message = format!("GatewayExtension {} {}", key.namespaced_name(), reading.reader.lacking(&key));
-            reading.missing(field, "ExtensionNotFound", message);
+            reading.lacks(field, "ExtensionNotFound", &key);
             None
         }
     }

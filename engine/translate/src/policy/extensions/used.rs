@@ -52,7 +52,15 @@ impl Used<'_, '_, '_> {
     /// Reports that an object that the extension references is missing.
     pub(in super::super) fn missing(&mut self, below: &str, reason: &'static str, message: impl std::fmt::Display) {
         let field = format!("spec.{}.extensionRef", self.field);
-        self.reading.extension_misses(field, self.key, reason, format!("spec.{below}: {message}"));
+        self.reading.extension_misses(field, self.key, reason, format!("spec.{below}: {message}"), None);
+    }
+
+    /// Reports that an object that the extension references does not exist, or cannot be read.
+    pub(in super::super) fn lacks(&mut self, below: &str, reason: &'static str, key: &ObjectKey) {
+        let field = format!("spec.{}.extensionRef", self.field);
+        let lacking = self.reading.reader.lacking(key);
+        let message = format!("spec.{below}: {} {} {lacking}", key.kind, key.namespaced_name());
+        self.reading.extension_misses(field, self.key, reason, message, Some(key));
     }
 
     pub(in super::super) fn duration(&mut self, below: &str, text: Option<&str>) -> Option<Duration> {
@@ -87,7 +95,7 @@ impl Used<'_, '_, '_> {
                 let fault = refused.fault;
                 let field = format!("spec.{}.extensionRef", self.field);
                 let message = format!("{}: {}", fault.field, fault.message);
-                self.reading.extension_misses(field, self.key, fault.reason, message);
+                self.reading.extension_misses(field, self.key, fault.reason, message, fault.cause.as_ref());
                 None
             }
         }

@@ -93,8 +93,7 @@ fn authorities(field: &str, reference: &ObjectReference, reading: &mut Reading<'
         Some(Body::ConfigMap(map)) => map.data.get(ENTRY).map(|text| Bytes::copy_from_slice(text.as_bytes())),
         _ => {
             let reason = if kind == kinds::SECRET { "SecretNotFound" } else { "ConfigMapNotFound" };
-            let message = format!("{kind} {} {}", key.namespaced_name(), reading.reader.lacking(&key));
-            reading.missing(field, reason, message);
+            reading.lacks(field, reason, &key);
             return None;
         }
     };
