@@ -109,12 +109,19 @@ fn run_story(story: Story) -> Result<(), String> {
     outcome.map_err(|error| format!("{}\n{logs}", failure(error)))
 }
 
+/// Maximum duration of one story. `HOLDFAST_ADVERSARY_SECONDS` makes one story longer by this number of seconds.
+fn story_max() -> Duration {
+    let limit = std::env::var_os("HOLDFAST_FIGURES").map_or(STORY_MAX, |_| MEASUREMENT_MAX);
+    let longer = std::env::var("HOLDFAST_ADVERSARY_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    limit + Duration::from_secs(longer.unwrap_or(0))
+}
+
 fn in_a_world(story: Story) -> Result<(Result<()>, String)> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let world = World::new()?;
     // The first story builds the program, which is no part of its time. An error is that of the story that runs it.
     let _ = binary::holdfast();
-    let limit = std::env::var_os("HOLDFAST_FIGURES").map_or(STORY_MAX, |_| MEASUREMENT_MAX);
+    let limit = story_max();
     let outcome = runtime.block_on(async {
         tokio::time::timeout(limit, (story.run)(world.clone()))
             .await

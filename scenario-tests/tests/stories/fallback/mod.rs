@@ -4,6 +4,7 @@
 //! regular expression is then accepted by translation and refused by Envoy. Every response contains the version of its
 //! route.
 
+mod adversary;
 mod attached;
 mod backends;
 mod beside;
@@ -37,6 +38,7 @@ use serde_json::Value;
 
 pub(crate) fn stories() -> Vec<Story> {
     [
+        adversary::stories(),
         attached::stories(),
         backends::stories(),
         beside::stories(),
