@@ -27,6 +27,11 @@ const KILL_EVERY: u64 = 120;
 const KILL_ENVOY_EVERY: u64 = 150;
 /// One in this number of steps starts what was killed.
 const START_EVERY: u64 = 6;
+/// After one in this number of creations, deletions and changes of the protection, the route stays so for a while: only
+/// then can an oracle find that something comes back.
+const STAYS_EVERY: u64 = 3;
+/// The least number of steps of this while, and the range of the rest.
+const STAYS: [u64; 2] = [150, 150];
 /// The pauses of the namespace that makes only valid edits, in seconds.
 const CALM_PAUSES: [u64; 2] = [4, 8];
 
@@ -42,6 +47,8 @@ pub(super) struct Attack<'a> {
     pub(super) calm_dice: Dice,
     /// The conditions.
     pub(super) row: Row,
+    /// Number of steps so far.
+    pub(super) step: u64,
 }
 
 impl Attack<'_> {
@@ -51,6 +58,7 @@ impl Attack<'_> {
         let mut calm_at = Instant::now() + Duration::from_secs(CALM_PAUSES[0]);
         while Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(20 + self.dice.below(PAUSE_MAX))).await;
+            self.step += 1;
             self.kill(processes).await?;
             if self.dice.one_in(BURST_EVERY) {
                 self.burst().await?;
@@ -96,11 +104,23 @@ impl Attack<'_> {
     fn edit(&mut self, index: usize) -> Result<()> {
         let mut state = self.shared.lock();
         let slot = &state.slots[index];
-        let is_possible = |edit: &Edit| edit.applies(slot) && (*edit != Edit::Mistake || self.row.has_mistakes());
+        let stays = slot.stays_until > self.step;
+        let is_possible = |edit: &Edit| {
+            let has_effect = *edit != Edit::Mistake || self.row.has_mistakes();
+            has_effect && edit.applies(slot) && !(stays && edit.begins_or_ends())
+        };
         let edits: Vec<Edit> = ALL.into_iter().filter(is_possible).collect();
         // What is broken is repaired often, so that versions become last valid ones.
         let is_repair = slot.form.is_some() && self.dice.one_in(4);
-        let edit = if is_repair { Edit::Repair } else { edits[self.dice.index(edits.len())] };
+        let Some(edit) =
+            edits.get(self.dice.index(edits.len())).map(|edit| if is_repair { Edit::Repair } else { *edit })
+        else {
+            return Ok(());
+        };
+        if edit.begins_or_ends() && self.dice.one_in(STAYS_EVERY) {
+            let [least, more] = STAYS;
+            state.slots[index].stays_until = self.step + least + self.dice.below(more);
+        }
         state.edit(index, edit, &mut self.dice, self.world)
     }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 const QUIET: Duration = Duration::from_secs(5);
 /// Number of replies in this time. Every Envoy then has had several, except in one of thousands of millions of cases.
 const QUIET_REPLIES: u32 = 100;
-/// Grace after an edit, before the allowance.
+/// Grace after an innocent edit, before the allowance.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
-/// Allowance for a busy machine: what is wrong for longer, after the grace, is a violation.
+/// Allowance for a busy machine: what is wrong for longer is a violation; of an innocent edit, after the grace.
 pub(super) const ALLOWANCE: Duration = Duration::from_secs(20);
 /// Number of replies without a right one of an Envoy, before the Envoy counts as not current.
 const REPLIES_MIN: u32 = 80;
@@ -101,7 +101,7 @@ impl Door {
             State::Closed => Meaning::Violation,
             State::Closing { since, quiet, replies } => {
                 (*quiet, *replies) = (Duration::ZERO, 0);
-                if *since > GRACE + ALLOWANCE { Meaning::Violation } else { Meaning::Late(*since) }
+                if *since > ALLOWANCE { Meaning::Violation } else { Meaning::Late(*since) }
             }
         }
     }

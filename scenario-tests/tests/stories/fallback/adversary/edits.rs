@@ -92,6 +92,11 @@ impl Edit {
         }
     }
 
+    /// Whether the edit begins or ends the existence of the route, or the protection by a guard.
+    pub(super) fn begins_or_ends(self) -> bool {
+        matches!(self, Self::Create | Self::Delete | Self::AddGuard | Self::RemoveGuard)
+    }
+
     /// Changes the desired state of the route.
     pub(super) fn apply(self, slot: &mut Slot, dice: &mut Dice) {
         slot.version += 1;

@@ -64,7 +64,7 @@ async fn adversary(world: World) -> Result<()> {
     let mut processes = Processes::start(&world, &shared, row).await?;
     repair::comes_to_be_served(&processes, &shared).await.context("before the attack")?;
     let (dice, calm_dice) = (Dice::new(seed), Dice::new(seed + CALM_SEED));
-    let mut attack = Attack { world: &world, shared: &shared, dice, calm_dice, row };
+    let mut attack = Attack { world: &world, shared: &shared, dice, calm_dice, row, step: 0 };
     let outcome = attacked(&mut attack, &mut processes, lasts).await;
     eprint!("{}", shared.lock().record);
     match outcome {

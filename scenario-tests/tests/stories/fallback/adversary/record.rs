@@ -87,6 +87,6 @@ impl fmt::Display for Record {
             writeln!(f, "  {what}: {:.1} s of {} s ({name})", time.as_secs_f64(), limit.as_secs())
         };
         line(f, "longest time until an innocent edit was served", &self.stalest, GRACE + ALLOWANCE)?;
-        line(f, "longest time until a guard or a deletion was effective", &self.latest, GRACE + ALLOWANCE)
+        line(f, "longest time until a guard or a deletion was effective", &self.latest, ALLOWANCE)
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct Slot {
     pub(super) version: u64,
     /// The newest number in the hostname.
     pub(super) host: u64,
+    /// The step of the attack until which the route is not created or deleted, and stays guarded if it is guarded.
+    pub(super) stays_until: u64,
     /// The guard before the desired one, with other credentials.
     former: Option<Guard>,
     /// The last guard, also of a deleted route.
@@ -70,6 +72,7 @@ impl Slot {
             guard: None,
             version: 0,
             host: 0,
+            stays_until: 0,
             former: None,
             last: None,
             doors: [Door::closed(); 3],

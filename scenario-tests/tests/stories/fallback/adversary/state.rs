@@ -17,7 +17,7 @@ use super::row::Row;
 use super::slot::{CALM, CROWD, SENDERS, Slot, WILD};
 
 /// Number of routes by namespace; the last one of each is an HTTPProxy.
-const ROUTES: [(&str, usize); 3] = [(CALM, 5), (WILD, 6), (CROWD, 5)];
+const ROUTES: [(&str, usize); 3] = [(CALM, 5), (WILD, 8), (CROWD, 5)];
 /// Time after a start before time counts for the oracles.
 const SETTLED: Duration = Duration::from_secs(5);
 

@@ -51,7 +51,7 @@ pub(super) async fn watch(shared: &Shared, port: u16) -> Result<()> {
             state.pass(time);
             checks(&mut state, port, round % 2 == 1)
         };
-        let replies = futures::stream::iter(checks).map(async |check| {
+        let replies = futures::stream::iter(checks).map(|check: Check| async move {
             let reply = tokio::time::timeout(REPLY_MAX, check.request.send()).await;
             (check, reply.ok().and_then(Result::ok))
         });
