@@ -66,7 +66,7 @@ impl Processes {
             self.holdfast = Some(Holdfast::start(&self.world, self.options.clone())?);
             let mut state = self.shared.lock();
             state.holdfast = Some(Instant::now());
-            state.record.add("StartHoldfast", "");
+            state.record.add_process("Start", "Holdfast");
         }
         Ok(())
     }
@@ -76,7 +76,7 @@ impl Processes {
         if let Some(holdfast) = self.holdfast.take() {
             let mut state = self.shared.lock();
             state.holdfast = None;
-            state.record.add("KillHoldfast", "");
+            state.record.add_process("Kill", "Holdfast");
             holdfast.kill()?;
         }
         Ok(())
@@ -94,7 +94,7 @@ impl Processes {
             *running = Some(envoy.clone().start(&self.world, &self.options).await?);
             let mut state = self.shared.lock();
             state.envoy_starts(&envoy.node);
-            state.record.add("StartEnvoy", &envoy.node);
+            state.record.add_process("StartEnvoy", &envoy.node);
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Processes {
         if let Some(running) = running.take() {
             let mut state = self.shared.lock();
             state.envoys.insert(envoy.node.clone(), None);
-            state.record.add("KillEnvoy", &envoy.node);
+            state.record.add_process("KillEnvoy", &envoy.node);
             running.kill()?;
         }
         Ok(())

@@ -18,6 +18,8 @@ pub(super) struct Record {
     began: Instant,
     /// The last edits.
     last: VecDeque<String>,
+    /// The kills and starts of processes.
+    processes: Vec<String>,
     /// Number of edits and kills by sort.
     edits: BTreeMap<String, u64>,
     /// Number of requests.
@@ -36,6 +38,7 @@ impl Record {
             row,
             began: Instant::now(),
             last: VecDeque::new(),
+            processes: Vec::new(),
             edits: BTreeMap::new(),
             requests: 0,
             stalest: (Duration::ZERO, "-".to_owned()),
@@ -57,9 +60,16 @@ impl Record {
         self.last.push_back(format!("{:>9.3} s  {sort:<15} {detail}", self.now().as_secs_f64()));
     }
 
-    /// The last edits, one per line.
+    /// Records a kill or a start.
+    pub(super) fn add_process(&mut self, sort: &str, name: &str) {
+        self.add(sort, name);
+        self.processes.push(format!("{sort} {name} at {:.3} s", self.now().as_secs_f64()));
+    }
+
+    /// The last edits, one per line, and all kills and starts.
     pub(super) fn last_edits(&self) -> String {
-        self.last.iter().map(|line| format!("{line}\n")).collect()
+        let edits: String = self.last.iter().map(|line| format!("{line}\n")).collect();
+        format!("{edits}processes: {}\n", self.processes.join(", "))
     }
 }
 
