@@ -14,7 +14,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdfast_xds::{ResourceType, Snapshot, Version};
+use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 pub use outlier::Outlier;
 
 /// The record of one Envoy.
@@ -33,6 +33,8 @@ pub(crate) struct Member {
     last_answer_ms: Option<u64>,
     /// What the Envoy refuses and others of its build accept, now or earlier.
     outlier: Option<Outlier>,
+    /// The newest listeners and route configurations that the Envoy accepted since it connected.
+    accepted: Snapshot,
 }
 
 impl Member {
@@ -54,9 +56,24 @@ impl Member {
         self.is_remote
     }
 
+    /// Returns a configuration with the listeners and route configurations that the Envoy accepted itself. Those of
+    /// neither configuration were deleted.
+    fn as_accepted(&self, assumed: &Snapshot, everyone: Option<&Snapshot>) -> Snapshot {
+        let mut has = assumed.clone();
+        for kind in [ResourceType::Listener, ResourceType::Route] {
+            let exists = |name: &str| {
+                let is_everyones = everyone.is_some_and(|everyone| everyone.get(kind, name).is_some());
+                is_everyones || assumed.get(kind, name).is_some()
+            };
+            let own = self.accepted.of(kind).values().filter(|resource| exists(&resource.name));
+            own.for_each(|resource| has.insert(kind, resource.clone()));
+        }
+        has
+    }
+
     /// Checks whether the record holds nothing.
     fn is_empty(&self) -> bool {
-        let Self { streams, is_remote, fresh_since_ms, is_silent, last_answer_ms, outlier } = self;
+        let Self { streams, is_remote, fresh_since_ms, is_silent, last_answer_ms, outlier, accepted: _ } = self;
         let is_known = *streams > 0 || *is_remote || *is_silent;
         !is_known
             && fresh_since_ms.is_none()
@@ -240,6 +257,23 @@ impl Members {
         outlier.refuse(slot, version, message);
     }
 
+    /// Records a listener or a route configuration that an Envoy accepted.
+    pub(crate) fn accepted(&mut self, node: &str, kind: ResourceType, resource: &Arc<Resource>) {
+        let member = self.by_node.get_mut(node).filter(|member| member.is_connected());
+        member.into_iter().for_each(|member| member.accepted.insert(kind, resource.clone()));
+    }
+
+    /// Checks whether an Envoy has accepted route configurations since it connected.
+    pub(crate) fn has_accepted_routes(&self, node: &str) -> bool {
+        self.of(node).is_some_and(|member| !member.accepted.of(ResourceType::Route).is_empty())
+    }
+
+    /// Returns a configuration with the listeners and route configurations that the Envoy has instead, as far as that
+    /// is known.
+    pub(crate) fn as_accepted(&self, node: &str, assumed: &Snapshot, everyone: Option<&Snapshot>) -> Snapshot {
+        self.of(node).map_or_else(|| assumed.clone(), |member| member.as_accepted(assumed, everyone))
+    }
+
     /// Records that an Envoy accepted a resource. If it had refused another version of that resource, it is no longer
     /// an outlier for it.
     pub(crate) fn came_back(
@@ -270,9 +304,12 @@ impl Members {
     /// Makes Envoys outliers that are not sent the configuration of all Envoys, because they refused a part of it since
     /// they connected. `last` is their configuration.
     pub(crate) fn refuse_again(&mut self, everyone: &Snapshot, last: &Snapshot) -> bool {
-        let outliers = self.by_node.values_mut().filter(|member| !member.is_remote);
-        let outliers = outliers.filter_map(|member| member.outlier.as_mut());
-        outliers.fold(false, |any, outlier| any | outlier.refuses_again(everyone, last))
+        let members = self.by_node.values_mut().filter(|member| !member.is_remote);
+        members.fold(false, |any, member| {
+            let has = member.outlier.is_some().then(|| member.as_accepted(last, Some(everyone)));
+            let outlier = member.outlier.as_mut().zip(has);
+            any | outlier.is_some_and(|(outlier, has)| outlier.refuses_again(everyone, &has))
+        })
     }
 
     /// Checks whether any Envoy has refused what others accepted since it connected.

@@ -158,3 +158,19 @@ fn a_fleet_of_outliers_waits_for_another_envoy() {
     assert_eq!(members.take_outliers().len(), 1);
     assert!(members.outliers().next().is_none() && members.is_connected("a"));
 }
+
+#[test]
+fn an_envoy_has_what_it_accepted_itself() {
+    let mut members = resumed(&["a"]);
+    let (old, newer, newest) = (snapshot("r", "old"), snapshot("r", "newer"), snapshot("r", "newest"));
+    assert_eq!(members.as_accepted("a", &newer, Some(&newest)), newer, "nothing is known of the Envoy");
+    assert!(!members.has_accepted_routes("a"));
+    old.of(ROUTE).values().for_each(|resource| members.accepted("a", ROUTE, resource));
+    assert!(members.has_accepted_routes("a"));
+    assert_eq!(members.as_accepted("a", &newer, Some(&newest)), old);
+    assert_eq!(members.as_accepted("a", &Snapshot::default(), Some(&newest)), old, "it is still offered");
+    assert_eq!(members.as_accepted("a", &Snapshot::default(), None), Snapshot::default(), "it was deleted");
+    members.disconnect("a");
+    members.connect(&node("a"), false, true, 0);
+    assert_eq!(members.as_accepted("a", &newer, None), newer, "a connection may be that of another process");
+}

@@ -60,7 +60,8 @@ fn unread(is_read: bool) -> Option<Unfit> {
     (!is_read).then(|| Unfit::Fault("a part of it cannot be read".to_owned()))
 }
 
-pub(super) fn alone(object: &Arc<Object>) -> Overlay {
+/// Returns the overlay with one version of one object.
+pub(crate) fn alone(object: &Arc<Object>) -> Overlay {
     Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() }
 }
 

@@ -8,7 +8,7 @@ mod claims;
 mod company;
 pub mod derive;
 pub mod fairness;
-mod fitness;
+pub(crate) mod fitness;
 pub(crate) mod objection;
 pub mod policies;
 pub(crate) mod reachable;

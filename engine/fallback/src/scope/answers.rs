@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use holdfast_envoy::inspect::clusters::shape;
 use holdfast_graph::{Content, Detected, Node, ObjectKey};
-use holdfast_xds::{Answer, Outcome, ResourceType, Version};
+use holdfast_xds::{Answer, Outcome, Resource, ResourceType, Version};
 
 use super::FallbackScope;
 use crate::attribution::blame;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::promotion::PromotionInputs;
 use crate::evidence::subject::owners;
+use crate::rollout::configurations::Configurations;
 use crate::rollout::{Stage, Waiting};
 
 impl FallbackScope {
@@ -58,6 +59,11 @@ impl FallbackScope {
             // Envoy acknowledges the repeat of a refused certificate without accepting it.
             return;
         }
+        if matches!(answer.kind, ResourceType::Listener | ResourceType::Route)
+            && let Some(resource) = self.offered_as(answer.kind, name, version)
+        {
+            self.members.accepted(&answer.node, answer.kind, &resource);
+        }
         if let Some(trial) = &mut self.trials.current
             && *trial.node == *answer.node
             && !inputs.follows
@@ -74,6 +80,14 @@ impl FallbackScope {
             self.stage = Stage::Settled;
             self.advance(inputs);
         }
+    }
+
+    /// Returns a resource in a version that Envoys are or were offered.
+    fn offered_as(&self, kind: ResourceType, name: &Arc<str>, version: Version) -> Option<Arc<Resource>> {
+        let Configurations { everyone, previous, wanted, .. } = &self.configurations;
+        let snapshots = everyone.iter().chain([previous, wanted]).chain(self.trials.snapshot());
+        let known = snapshots.filter_map(|snapshot| snapshot.get(kind, name)).chain(self.hold.acknowledged(kind, name));
+        known.into_iter().find(|resource| resource.version == version).cloned()
     }
 
     /// Records what the first acknowledgement of a form proves.
@@ -174,7 +188,9 @@ impl FallbackScope {
             // Other Envoys of its build accept the resource: the problem is local to this Envoy.
             // It keeps its configuration, and no object is convicted.
             let slot = (answer.kind, name.clone());
-            self.members.keeps(&answer.node, slot, version, message, &self.configurations.previous);
+            let Configurations { everyone, previous, .. } = &self.configurations;
+            let last = self.members.as_accepted(&answer.node, previous, everyone.as_ref());
+            self.members.keeps(&answer.node, slot, version, message, &last);
             // The older configuration that the Envoy keeps may lack a current guard or current endpoints.
             self.close_in_outliers(inputs);
             return self.configurations.keep_served_endpoints(

@@ -18,10 +18,12 @@ use holdfast_translate::fleet::FleetId;
 use holdfast_xds::{Offers, Resource, ResourceType, Snapshot};
 
 use super::FallbackScope;
+use super::accepted_versions;
 use super::scopes::{FallbackScopes, differs, offered};
 use crate::attribution::search::SILENCE;
 use crate::context::scope_id::{Apart, ScopeId};
 use crate::context::step_inputs::StepInputs;
+use crate::evidence::last_valid::Version;
 use crate::members::Outlier;
 use crate::persistence::restored::RestoredScope;
 use crate::rollout::configurations::Configurations;
@@ -80,14 +82,14 @@ pub(super) fn offer_apart(scope: &FallbackScope, offers: &mut Offers) {
 }
 
 /// Returns what is known of an Envoy that leaves for a scope of its own, as if a run had stored it. `has`: the
-/// configuration that the Envoy accepted before.
-fn known_of(scope: &FallbackScope, id: &ScopeId, has: Snapshot) -> RestoredScope {
+/// configuration that the Envoy accepted before; `versions`: the last valid versions that it accepted.
+fn known_of(scope: &FallbackScope, id: &ScopeId, has: Snapshot, versions: Vec<Version>) -> RestoredScope {
     let verdicts = scope.verdicts.quarantine.iter().map(|(content, verdict)| (content, verdict.clone()));
     RestoredScope {
         gateway: id.name.clone(),
         build: id.build.clone(),
         snapshot: has,
-        versions: scope.evidence.last_valid.iter().cloned().collect(),
+        versions,
         verdicts: verdicts.collect(),
         offers: ScopeOffers::default(),
     }
@@ -189,8 +191,13 @@ fn begin_apart(
             scope.evidence.prove(name, resource.version);
         }
     }
-    known_of(main, &scope.id, now.clone()).into_scope(&mut scope, inputs);
-    all_of(before).for_each(|(kind, resource)| scope.evidence.proof.prove_restored(kind, resource));
+    all_of(now).chain(all_of(before)).for_each(|(kind, resource)| scope.evidence.proof.prove_restored(kind, resource));
+    // It is unknown what an Envoy has that has accepted no routes since it connected.
+    let versions = match main.members.has_accepted_routes(node) {
+        true => accepted_versions::accepted(main, &scope.evidence.proof, inputs),
+        false => main.evidence.last_valid.iter().cloned().collect(),
+    };
+    known_of(main, &scope.id, now.clone(), versions).into_scope(&mut scope, inputs);
     scope.evidence.proof.prove_clusters_of(&main.evidence.proof);
     scope.edited(&inputs.translator.route_keys(), inputs.translator);
     scope
@@ -207,7 +214,11 @@ struct AcceptedConfigurations {
 impl AcceptedConfigurations {
     fn by(main: &FallbackScope, node: &str, outlier: &Outlier) -> Self {
         // An Envoy that has not accepted any routes yet has no earlier configuration.
-        let before = if main.members.is_fresh(node) { Snapshot::default() } else { outlier.accepted.clone() };
+        let everyone = main.configurations.everyone.as_ref();
+        let before = match main.members.is_fresh(node) {
+            true => Snapshot::default(),
+            false => main.members.as_accepted(node, &outlier.accepted, everyone),
+        };
         let mut now = main.configurations.everyone.clone().unwrap_or_default();
         for ((kind, name), _) in outlier.refused() {
             match before.get(*kind, name) {
