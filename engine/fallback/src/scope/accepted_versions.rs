@@ -11,14 +11,34 @@ use holdfast_graph::ObjectKey;
 
 use super::FallbackScope;
 use crate::context::step_inputs::StepInputs;
-use crate::evidence::last_valid::Version;
+use crate::evidence::last_valid::{LastValid, Version};
 use crate::evidence::proof::Proof;
 use crate::plan::fitness::alone;
 
-/// Returns the last valid versions of the build with contents that are in this proof.
-pub(super) fn accepted(main: &FallbackScope, proof: &Proof, inputs: &StepInputs<'_>) -> Vec<Version> {
-    let all = main.evidence.last_valid.iter();
-    all.filter(|version| is_accepted(&version.object, &main.id.gateway, proof, inputs)).cloned().collect()
+/// Limit of refusals of an Envoy apart with unknown configuration; the versions that it has not accepted are forgotten
+/// then, since each of its trials may contain one that it refuses.
+const REFUSALS_WHILE_UNSURE_MAX: u32 = 3;
+
+/// Returns the last valid versions of a scope with contents that are in this proof.
+pub(super) fn accepted(scope: &FallbackScope, proof: &Proof, inputs: &StepInputs<'_>) -> Vec<Version> {
+    let all = scope.evidence.last_valid.iter();
+    all.filter(|version| is_accepted(&version.object, &scope.id.gateway, proof, inputs)).cloned().collect()
+}
+
+/// Counts a refusal of an Envoy apart. After several ones, last valid versions that it has not accepted are forgotten.
+pub(super) fn note_refusal(scope: &mut FallbackScope, inputs: &StepInputs<'_>) {
+    let apart = scope.id.apart.as_mut();
+    let Some(refusals) = apart.and_then(|apart| apart.refusals_while_unsure.as_mut()) else { return };
+    *refusals += 1;
+    if *refusals < REFUSALS_WHILE_UNSURE_MAX {
+        return;
+    }
+    scope.id.apart.iter_mut().for_each(|apart| apart.refusals_while_unsure = None);
+    let mut last_valid = LastValid::default();
+    for version in accepted(scope, &scope.evidence.proof, inputs) {
+        last_valid.promote(&version.object, version.since);
+    }
+    scope.evidence.last_valid = last_valid;
 }
 
 /// Checks whether all contents that Envoys receive of a version are proven. Versions of objects without such contents

@@ -181,7 +181,12 @@ fn begin_apart(
     let fleet = FleetId { gateway: gateway.clone(), label: label.clone() };
     inputs.translator.open(&fleet, &FleetId::main(gateway));
     let mut scope = FallbackScope::new(gateway, &label, fleet);
-    scope.id.apart = Some(Apart { from: main.id.build.clone(), nodes: BTreeSet::new(), empty_since_ms: None });
+    scope.id.apart = Some(Apart {
+        from: main.id.build.clone(),
+        nodes: BTreeSet::new(),
+        empty_since_ms: None,
+        refusals_while_unsure: None,
+    });
     let AcceptedConfigurations { before, now } = accepted;
     for (name, resource) in before.of(ResourceType::Route) {
         let forms = &main.evidence.forms;
@@ -193,7 +198,9 @@ fn begin_apart(
     }
     all_of(now).chain(all_of(before)).for_each(|(kind, resource)| scope.evidence.proof.prove_restored(kind, resource));
     // It is unknown what an Envoy has that has accepted no routes since it connected.
-    let versions = match main.members.has_accepted_routes(node) {
+    let is_known = main.members.has_accepted_routes(node);
+    scope.id.apart.iter_mut().for_each(|apart| apart.refusals_while_unsure = (!is_known).then_some(0));
+    let versions = match is_known {
         true => accepted_versions::accepted(main, &scope.evidence.proof, inputs),
         false => main.evidence.last_valid.iter().cloned().collect(),
     };
@@ -215,10 +222,15 @@ impl AcceptedConfigurations {
     fn by(main: &FallbackScope, node: &str, outlier: &Outlier) -> Self {
         // An Envoy that has not accepted any routes yet has no earlier configuration.
         let everyone = main.configurations.everyone.as_ref();
-        let before = match main.members.is_fresh(node) {
+        let mut before = match main.members.is_fresh(node) {
             true => Snapshot::default(),
             false => main.members.as_accepted(node, &outlier.accepted, everyone),
         };
+        if !main.members.has_accepted_routes(node) {
+            // What it has was not necessarily what the others had.
+            let unknown: Vec<_> = before.of(ResourceType::Route).keys().cloned().collect();
+            unknown.iter().for_each(|name| before.remove(ResourceType::Route, name));
+        }
         let mut now = main.configurations.everyone.clone().unwrap_or_default();
         for ((kind, name), _) in outlier.refused() {
             match before.get(*kind, name) {
