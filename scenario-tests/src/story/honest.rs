@@ -32,6 +32,7 @@ pub(super) fn check(stage: &StoryStage, engine: &Engine, new: &Engine, wrong: &m
     broken_objects_report_it(engine, wrong);
     reasons_are_given(engine, wrong);
     what_is_closed_triggers(engine, wrong);
+    what_is_replaced_is_on_the_page(engine, wrong);
     refused_policies_are_no_references(engine, wrong);
     what_holds_everything_is_on_the_page(engine, wrong);
     if !(health.outages.is_empty() && health.degraded.is_empty() && health.warnings.is_empty()) {
@@ -119,6 +120,19 @@ fn what_is_closed_triggers(engine: &Engine, wrong: &mut Vec<String>) {
         let closed = gateway.listeners.iter().filter(|listener| !listener.serving);
         wrong.extend(closed.map(|one| format!("the page is not triggered, and {} is closed", one.name)));
     }
+}
+
+/// Checks that the fallback page lists every object of which a part answers a replacement. A Gateway that is held is
+/// reported as such.
+fn what_is_replaced_is_on_the_page(engine: &Engine, wrong: &mut Vec<String>) {
+    let report = engine.fallback();
+    let replaced = report.replaced_objects.iter().map(|known| known.object.key());
+    let excluded = report.excluded_objects.iter().map(|known| known.object.key());
+    let listed: BTreeSet<ObjectKey> = replaced.chain(excluded).collect();
+    let is_held = |gateway: &str| report.gateway(gateway).is_some_and(|state| state.deviations.held);
+    let views = engine.replacements().into_iter().filter(|view| !is_held(&view.gateway));
+    let missing = views.filter(|view| !listed.contains(&view.object));
+    wrong.extend(missing.map(|view| format!("the page lists no replacement of {view:?}")));
 }
 
 /// Checks that the replacement of a unit with a policy that Envoys refuse does not report that an object cannot be read.

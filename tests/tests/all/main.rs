@@ -7,6 +7,7 @@
 mod budgets;
 mod chart;
 mod contour;
+mod expressions;
 mod golden;
 mod house;
 mod kgateway;
