@@ -5,8 +5,6 @@
 //! publishes one; each of their texts is then broken in turn, and must not be published.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use holdfast_api::settings::Settings;
 use holdfast_check::re2::{Limits, Regexes};
@@ -15,6 +13,8 @@ use holdfast_test_support as testing;
 use holdfast_xds::{ResourceType, to_json};
 use prost_reflect::{DescriptorPool, Kind};
 use serde_json::Value;
+
+use crate::cases;
 
 /// The string fields of the Envoy API that hold a regex. A new one must be found by [`collect`], and checked.
 const FIELDS: [&str; 2] = [
@@ -40,34 +40,6 @@ const BROKEN: &str = "(";
 
 /// Texts by place.
 type Places = BTreeMap<String, BTreeSet<String>>;
-
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")
-}
-
-/// Returns the objects of each golden case, with those of included files.
-fn cases() -> Vec<(String, Vec<Value>)> {
-    let mut cases = Vec::new();
-    for area in fs::read_dir(golden()).unwrap().map(|entry| entry.unwrap().path()) {
-        if area.ends_with("include") || area.ends_with("upstream") {
-            continue;
-        }
-        for path in fs::read_dir(&area).unwrap().map(|entry| entry.unwrap().path()) {
-            let name = path.to_str().unwrap().to_owned();
-            if name.ends_with(".out.yaml") {
-                continue;
-            }
-            let text = fs::read_to_string(&path).unwrap();
-            let included = text.lines().filter_map(|line| line.strip_prefix("# include: "));
-            let included = included.flat_map(|files| files.split(',').map(|file| golden().join(file.trim())));
-            let mut texts: Vec<String> = included.map(|file| fs::read_to_string(file).unwrap()).collect();
-            texts.push(text.replace("\n# step:", "\n--- # step:"));
-            cases.push((name, texts.iter().flat_map(|text| testing::documents(text)).collect()));
-        }
-    }
-    cases.sort_by(|one, other| one.0.cmp(&other.0));
-    cases
-}
 
 /// Returns every published regex, by its place.
 fn published(documents: &[Value]) -> Places {
@@ -162,7 +134,7 @@ fn the_envoy_api_has_no_other_regexes() {
 #[test]
 fn no_regex_is_published_without_a_check() {
     let (mut seen, mut wrong, mut tried) = (BTreeSet::new(), Vec::new(), 0);
-    for (name, documents) in cases() {
+    for (name, documents) in cases::all() {
         let before = published(&documents);
         let regexes: BTreeSet<&str> = before.values().flatten().map(String::as_str).collect();
         for (at, document) in documents.iter().enumerate() {

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod budgets;
+mod cases;
 mod chart;
 mod contour;
 mod expressions;

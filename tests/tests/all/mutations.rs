@@ -3,9 +3,6 @@
 //!
 //! Seeded: a failure names its case and seed. `HOLDFAST_SEEDS=1000` tries more seeds for each case.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use holdfast_api::settings::Settings;
 use holdfast_engine::engine::{Engine, Event};
 use holdfast_graph::ObjectKey;
@@ -14,44 +11,21 @@ use holdfast_test_support::present::Present;
 use holdfast_test_support::{self as testing, mutate};
 use serde_json::Value;
 
+use crate::cases;
+
 /// Default number of seeds for each case.
 const SEEDS: u64 = 6;
 /// Number of random events after the events of the case.
 const EVENTS: usize = 10;
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")
-}
-
-/// Returns the documents of a case, including those of included files.
-fn documents(path: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(path).unwrap();
-    let included = text.lines().filter_map(|line| line.strip_prefix("# include: "));
-    let included = included.flat_map(|files| files.split(',').map(|file| golden().join(file.trim())));
-    let mut texts: Vec<String> = included.map(|file| fs::read_to_string(file).unwrap()).collect();
-    texts.push(text.replace("\n# step:", "\n--- # step:"));
-    texts.iter().flat_map(|text| testing::documents(text)).collect()
-}
-
 #[test]
 fn broken_cases() {
     let seeds = std::env::var("HOLDFAST_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap());
-    let mut cases = 0;
-    for area in fs::read_dir(golden()).unwrap().map(|entry| entry.unwrap().path()) {
-        let area_name = area.file_name().unwrap().to_str().unwrap().to_owned();
-        if ["include", "upstream"].contains(&&*area_name) {
-            continue;
-        }
-        for path in fs::read_dir(&area).unwrap().map(|entry| entry.unwrap().path()) {
-            let name = path.to_str().unwrap();
-            if !name.ends_with(".out.yaml") {
-                let documents = documents(&path);
-                (1..=seeds).for_each(|seed| break_case(name, &documents, seed));
-                cases += 1;
-            }
-        }
+    let cases = cases::all();
+    for (name, documents) in &cases {
+        (1..=seeds).for_each(|seed| break_case(name, documents, seed));
     }
-    assert!(cases > 50, "only {cases} cases were found");
+    assert!(cases.len() > 50, "only {} cases were found", cases.len());
 }
 
 fn break_case(name: &str, documents: &[Value], seed: u64) {

@@ -7,7 +7,7 @@ use holdfast_scenario_tests::World;
 use holdfast_scenario_tests::story::dice::Dice;
 use tokio::time::Instant;
 
-use super::edits::{ALL, Edit, GOOD};
+use super::edits::{BAD, Edit, GOOD};
 use super::processes::Processes;
 use super::row::Row;
 use super::slot::{CALM, CROWD, WILD};
@@ -109,7 +109,7 @@ impl Attack<'_> {
             let has_effect = *edit != Edit::Mistake || self.row.has_mistakes();
             has_effect && edit.applies(slot) && !(stays && edit.begins_or_ends())
         };
-        let edits: Vec<Edit> = ALL.into_iter().filter(is_possible).collect();
+        let edits: Vec<Edit> = GOOD.into_iter().chain(BAD).filter(is_possible).collect();
         // What is broken is repaired often, so that versions become last valid ones.
         let is_repair = slot.form.is_some() && self.dice.one_in(4);
         let Some(edit) =

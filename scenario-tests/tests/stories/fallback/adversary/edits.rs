@@ -58,17 +58,8 @@ pub(super) const GOOD: [Edit; 9] = [
     Edit::RemoveGuard,
 ];
 
-/// The edits of an adversary.
-pub(super) const ALL: [Edit; 17] = [
-    Edit::Create,
-    Edit::Delete,
-    Edit::Backend,
-    Edit::Header,
-    Edit::GoodPath,
-    Edit::Hostname,
-    Edit::AddGuard,
-    Edit::ChangeGuard,
-    Edit::RemoveGuard,
+/// The further edits of an adversary.
+pub(super) const BAD: [Edit; 8] = [
     Edit::MissingBackend,
     Edit::RefusedPath,
     Edit::BadPath,
