@@ -13,10 +13,8 @@ use prost::Message;
 
 use super::envoy::Envoy;
 use super::expect::{name, state};
-use super::honest;
-use super::never;
-use super::never_proxies;
 use super::stage::StoryStage;
+use super::{honest, never, never_proxies, never_rules};
 
 /// Maximum wait in milliseconds before Holdfast tries another way.
 const WAIT_MS_MAX: u64 = 120_000;
@@ -76,6 +74,7 @@ pub fn check(stage: &StoryStage) -> Result<()> {
         if !scope.busy {
             never::served(stage, envoy, wanted, &mut wrong);
             never_proxies::served(stage, envoy, wanted, &mut wrong);
+            never_rules::answered(envoy, scope, wanted, &mut wrong);
         }
     }
     for scope in &all {

@@ -15,6 +15,7 @@ pub mod language;
 pub mod never;
 pub mod never_policies;
 mod never_proxies;
+mod never_rules;
 pub mod oracle;
 pub mod random;
 pub mod replicas;

@@ -13,8 +13,8 @@ use prost::Message;
 
 use super::envoy::Envoy;
 use super::expect::name;
-use super::never_policies;
 use super::stage::StoryStage;
+use super::{never_policies, never_rules};
 
 /// Checks one Envoy.
 pub fn served(stage: &StoryStage, envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
@@ -31,6 +31,7 @@ pub fn served(stage: &StoryStage, envoy: &Envoy, wanted: &Snapshot, wrong: &mut 
                 one(stage, envoy, &host.domains, route, wrong);
                 if let Some(key) = owner(stage, &route.name) {
                     never_policies::guarded(stage, envoy, (&configuration, host, route), key, wrong);
+                    never_rules::protected(stage, envoy, route, key, wrong);
                 }
             }
         }

@@ -115,7 +115,9 @@ fn mend(stage: &mut StoryStage, dice: &mut Dice, envoys: &[String], transcript: 
     step(stage, StoryStep::Connect(away.cloned().collect()), transcript)?;
     step(
         stage,
-        StoryStep::Apply("{service: shop/a}\n---\n{service: shop/b}\n---\n{grant: other, from: shop}".into()),
+        StoryStep::Apply(
+            "{service: shop/a}\n---\n{service: shop/b}\n---\n{service: team/a}\n---\n{grant: other, from: shop}".into(),
+        ),
         transcript,
     )?;
     let all = (0..ROUTES).map(|index| route(index, dice, true)).collect::<Vec<_>>().join("\n---\n");
@@ -206,7 +208,11 @@ fn route(index: u64, dice: &mut Dice, good: bool) -> String {
         _ => ["shop.test", "new.test"][dice.index(2)],
     };
     let guard = if !good && dice.one_in(12) { ", guard: login" } else { "" };
-    let first = format!("{{{matching}, to: {to}, add: {{x-mark: {mark}}}{guard}}}");
+    let removed = ["", "", "", ", remove: [x-admin]", ", set: {x-admin: none}"][dice.index(5)];
+    let first = match dice.below(16) {
+        0 => format!("{{{matching}, redirect: https{guard}}}"),
+        _ => format!("{{{matching}, to: {to}, add: {{x-mark: {mark}}}{removed}{guard}}}"),
+    };
     let mark = if good { mark } else { format!("good{}", dice.below(3)) };
     let second =
         if dice.one_in(3) { format!(", {{path: /s{index}, to: b, add: {{x-mark: {mark}}}}}") } else { String::new() };
@@ -271,6 +277,15 @@ fn any_steps(stage: &StoryStage, dice: &mut Dice, envoys: &[String]) -> Vec<Stor
         }
         2 if there => vec![StoryStep::Unusable(vec![name])],
         3 => vec![StoryStep::Unusable(vec!["Service/shop/a".into()])],
+        4 if dice.one_in(2) => {
+            let service = ["shop/a", "shop/b", "team/a"][dice.index(3)];
+            let there = stage.objects.keys().any(|key| expect::name(key) == format!("Service/{service}"));
+            match there {
+                true if dice.one_in(3) => vec![StoryStep::Apply(format!("{{service: {service}, port: 81}}"))],
+                true => vec![StoryStep::Delete(vec![format!("Service/{service}")])],
+                false => vec![StoryStep::Apply(format!("{{service: {service}}}"))],
+            }
+        }
         4 => vec![StoryStep::Apply(format!("{{service: shop/a, addresses: [10.0.0.{}]}}", 1 + dice.below(200)))],
         5 => vec![StoryStep::Apply(format!("{{endpoints: shop/b, addresses: [10.0.1.{}]}}", 1 + dice.below(200)))],
         6 => vec![StoryStep::Clock(1 + dice.below(40))],

@@ -245,14 +245,13 @@ fn rule(namespace: &str, entry: &Value) -> Value {
     if !matched.is_empty() {
         rule.insert("matches".into(), json!([matched]));
     }
-    let mut filters = Vec::new();
-    if let Some(add) = entry.get("add").and_then(Value::as_object) {
-        let add: Vec<Value> = add.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
-        filters.push(json!({ "type": "RequestHeaderModifier", "requestHeaderModifier": { "add": add } }));
-    }
+    let mut filters: Vec<Value> = request_headers(entry).into_iter().collect();
     if let Some(name) = entry.get("guard") {
         let reference = json!({ "group": "example.test", "kind": "Guard", "name": name });
         filters.push(json!({ "type": "ExtensionRef", "extensionRef": reference }));
+    }
+    if let Some(scheme) = entry.get("redirect") {
+        filters.push(json!({ "type": "RequestRedirect", "requestRedirect": { "scheme": scheme } }));
     }
     filters.extend(super::short_policies::extensions(entry));
     if let Some(name) = entry.get("named") {
@@ -272,6 +271,19 @@ fn rule(namespace: &str, entry: &Value) -> Value {
     };
     rule.insert("backendRefs".into(), backends.iter().filter_map(Value::as_str).map(backend).collect());
     Value::Object(rule)
+}
+
+/// The filter for request headers that a rule adds, sets or removes.
+fn request_headers(entry: &Value) -> Option<Value> {
+    let list = |field: &str| {
+        let headers = entry.get(field).and_then(Value::as_object)?;
+        Some(headers.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Value>())
+    };
+    let remove = entry.get("remove").cloned();
+    let fields = [("add", list("add")), ("set", list("set")), ("remove", remove)];
+    let fields: Map<_, _> = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    let filter = || json!({ "type": "RequestHeaderModifier", "requestHeaderModifier": fields });
+    (!fields.is_empty()).then(filter)
 }
 
 fn service(name: &str, document: &Value) -> Vec<Value> {

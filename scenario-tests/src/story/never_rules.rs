@@ -1,0 +1,105 @@
+//! What a rule must not lack while it is served in another version: the protections of its desired version, and the
+//! backends that its desired version has.
+
+use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendAction;
+use envoy_types::pb::envoy::config::route::v3::route::Action;
+use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration};
+use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::http_route::HttpRule;
+use holdfast_api::apis::gateway::route::RuleEntry;
+use holdfast_check::header::modifiable_name;
+use holdfast_engine::engine::Event;
+use holdfast_graph::ObjectKey;
+use holdfast_test_support::scopes::ScopeSeen;
+use holdfast_xds::{ResourceType, Snapshot};
+use prost::Message;
+
+use super::envoy::Envoy;
+use super::stage::StoryStage;
+
+/// The status of a rule without a backend.
+const NO_BACKEND: u32 = 500;
+
+/// Checks a route that forwards; `key` is its object.
+pub(super) fn protected(stage: &StoryStage, envoy: &Envoy, route: &Route, key: &ObjectKey, wrong: &mut Vec<String>) {
+    let Some(rule) = desired(stage, route, key) else { return };
+    let forwards = matches!(route.action, Some(Action::Route(_)));
+    let mut lost = |what: &str| wrong.push(format!("{} serves {} without {what}", envoy.id.node, route.name));
+    for filter in rule.filters.iter().flatten() {
+        let redirect = serde_json::to_value(&filter.request_redirect).unwrap_or_default();
+        if redirect["scheme"] == "https" && forwards {
+            lost("the redirect to https that is desired");
+        }
+        let Some(headers) = &filter.request_header_modifier else { continue };
+        let set = headers.set.iter().flatten().map(|header| &*header.name);
+        for name in
+            headers.remove.iter().flatten().map(String::as_str).chain(set).filter(|name| modifiable_name(name).is_ok())
+        {
+            if forwards && !removes(route, name) && !overwrites(route, name) {
+                lost(&format!("the removal of the request header {name} that is desired"));
+            }
+        }
+    }
+}
+
+/// Checks that no rule answers 500 for a missing backend where its desired version has one and is not broken.
+pub(super) fn answered(envoy: &Envoy, scope: &ScopeSeen, wanted: &Snapshot, wrong: &mut Vec<String>) {
+    if scope.held_as_a_whole {
+        return;
+    }
+    for ((_, name), resource) in envoy.taken.iter().filter(|((kind, _), _)| *kind == ResourceType::Route) {
+        let Some(wanted) = wanted.get(ResourceType::Route, name).filter(|_| !scope.held.contains(&**name)) else {
+            continue;
+        };
+        let desired = routes(&wanted.body);
+        let forwards = |name: &str| desired.iter().any(|route| route.name == name && has_backend(route));
+        let failing = routes(&resource.body).into_iter().filter(|route| fails(route) && !is_broken(scope, route));
+        for route in failing.filter(|route| forwards(&route.name)) {
+            wrong.push(format!("{} answers {NO_BACKEND} for {}, which has a backend", envoy.id.node, route.name));
+        }
+    }
+}
+
+/// Returns whether the rule of a route, or its object as a whole, is broken.
+fn is_broken(scope: &ScopeSeen, route: &Route) -> bool {
+    let parts: Vec<&str> = route.name.split('/').collect();
+    let [_, namespace, name, rule, ..] = parts[..] else { return false };
+    let section = format!("rules[{rule}]");
+    let mut broken = scope.broken.keys().filter(|node| *node.key.namespace == *namespace && *node.key.name == *name);
+    broken.any(|node| node.section.is_empty() || *node.section == *section)
+}
+
+fn routes(body: &[u8]) -> Vec<Route> {
+    let configuration = RouteConfiguration::decode(body).unwrap_or_default();
+    configuration.virtual_hosts.into_iter().flat_map(|host| host.routes).collect()
+}
+
+fn has_backend(route: &Route) -> bool {
+    !super::never::clusters(route).is_empty()
+}
+
+fn fails(route: &Route) -> bool {
+    let is_rule = route.name.starts_with("httproute/");
+    is_rule && matches!(&route.action, Some(Action::DirectResponse(answer)) if answer.status == NO_BACKEND)
+}
+
+/// Returns the desired version of the rule of a route.
+fn desired<'a>(stage: &'a StoryStage, route: &Route, key: &ObjectKey) -> Option<&'a HttpRule> {
+    let Event::Applied(object, _) = stage.objects.get(key)? else { return None };
+    let Body::HttpRoute(body) = &object.body else { return None };
+    let index: usize = route.name.split('/').nth(3)?.parse().ok()?;
+    match body.rules.get(index)? {
+        RuleEntry::Decoded(rule) => Some(rule),
+        RuleEntry::Broken { .. } => None,
+    }
+}
+
+fn removes(route: &Route, name: &str) -> bool {
+    route.request_headers_to_remove.iter().any(|removed| removed.eq_ignore_ascii_case(name))
+}
+
+fn overwrites(route: &Route, name: &str) -> bool {
+    let overwrite = HeaderAppendAction::OverwriteIfExistsOrAdd;
+    let mut added = route.request_headers_to_add.iter().filter(|option| option.append_action() == overwrite);
+    added.any(|option| option.header.as_ref().is_some_and(|header| header.key.eq_ignore_ascii_case(name)))
+}
