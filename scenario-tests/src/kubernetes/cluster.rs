@@ -11,13 +11,13 @@ use rcgen::{
 use tokio::net::TcpStream;
 
 use super::assets::{self, Assets};
-use super::etcd;
+use super::{etcd, prepared};
 use crate::process::{Finished, Process, signal};
 use crate::wait::until;
 use crate::world::World;
 
 /// The CRDs, unchanged from upstream.
-const CRDS: [&str; 3] = ["gateway-api", "contour", "kgateway"];
+pub(super) const CRDS: [&str; 3] = ["gateway-api", "contour", "kgateway"];
 
 /// The audit policy of the API server: requests of service accounts.
 const AUDITED: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n\
@@ -47,16 +47,17 @@ impl Drop for Frozen {
 impl Cluster {
     /// Starts a cluster with the CRDs and the namespace `default`.
     pub async fn start(world: &World) -> Result<Self> {
-        let cluster = Self::bare(world).await?;
-        for crds in CRDS {
-            cluster.install(crds).await?;
-        }
-        Ok(cluster)
+        let assets = assets()?;
+        prepared::copy_to(&data(world), &assets).await?;
+        Self::with_data(world, assets).await
     }
 
     /// Starts a cluster without CRDs.
     pub async fn bare(world: &World) -> Result<Self> {
-        let assets = assets()?;
+        Self::with_data(world, assets()?).await
+    }
+
+    async fn with_data(world: &World, assets: Assets) -> Result<Self> {
         let (port, etcd_port, peers) = (world.port()?, world.port()?, world.port()?);
         let folder = world.folder().join("cluster");
         fs::create_dir_all(&folder)?;
@@ -69,7 +70,7 @@ impl Cluster {
                 "--name=one",
                 "--unsafe-no-fsync",
                 "--log-level=error",
-                &format!("--data-dir={}", folder.join("etcd").display()),
+                &format!("--data-dir={}", data(world).display()),
                 &format!("--listen-client-urls={}", url(etcd_port)),
                 &format!("--advertise-client-urls={}", url(etcd_port)),
                 &format!("--listen-peer-urls={}", url(peers)),
@@ -129,6 +130,14 @@ impl Cluster {
         let server = self.api_server.take().context("the API server does not run")?;
         drop(server);
         Ok(())
+    }
+
+    /// Ends both processes, and returns the folder of the data of etcd.
+    pub(super) fn end(self) -> PathBuf {
+        let Self { world, etcd, api_server, .. } = self;
+        drop(api_server);
+        drop(etcd);
+        data(&world)
     }
 
     /// Stops the API server's process (SIGSTOP) until the returned value is dropped: its sockets stay open, and nothing
@@ -223,11 +232,20 @@ impl Cluster {
 
     /// Installs the CRDs of a project, and waits until they are served.
     pub async fn install(&self, project: &str) -> Result<()> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/crds").join(project);
-        let folder = folder.display().to_string();
+        let folder = crds(project).display().to_string();
         self.kubectl_output(&["apply", "--server-side", "-f", &folder]).await?;
         self.kubectl_output(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]).await.map(drop)
     }
+}
+
+/// The folder of the data of the etcd of a world.
+fn data(world: &World) -> PathBuf {
+    world.folder().join("cluster/etcd")
+}
+
+/// The folder of the CRDs of a project.
+pub(super) fn crds(project: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/crds").join(project)
 }
 
 fn assets() -> Result<Assets> {

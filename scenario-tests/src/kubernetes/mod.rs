@@ -6,6 +6,7 @@ pub mod cluster;
 mod etcd;
 pub mod namespace;
 pub mod pod;
+mod prepared;
 pub mod tools;
 
 pub use cluster::Cluster;

@@ -213,7 +213,11 @@ fn route(index: u64, dice: &mut Dice, good: bool) -> String {
         0 => format!("{{{matching}, redirect: https{guard}}}"),
         _ => format!("{{{matching}, to: {to}, add: {{x-mark: {mark}}}{removed}{guard}}}"),
     };
-    let mark = if good { mark } else { format!("good{}", dice.below(3)) };
+    let mark = match good {
+        true => mark,
+        false if dice.one_in(4) => format!("BAD{}", dice.below(4)),
+        false => format!("good{}", dice.below(3)),
+    };
     let second =
         if dice.one_in(3) { format!(", {{path: /s{index}, to: b, add: {{x-mark: {mark}}}}}") } else { String::new() };
     let created = format!("2026-01-0{}T00:00:00Z", 1 + index % 4);
@@ -265,22 +269,20 @@ fn any_steps(stage: &StoryStage, dice: &mut Dice, envoys: &[String]) -> Vec<Stor
     let envoy = envoys.get(dice.index(envoys.len())).cloned().unwrap_or_default();
     let index = dice.below(ROUTES);
     let name = format!("HTTPRoute/{}/r{index}", namespace(index));
-    let there = stage.objects.keys().any(|key| expect::name(key) == name);
+    let there = exists(stage, &name);
     match dice.below(25) {
         0 if there => vec![StoryStep::Delete(vec![name])],
         1 if there => {
             let index = dice.below(ROUTES);
             let again = format!("HTTPRoute/{}/r{index}", namespace(index));
-            let exists = stage.objects.keys().any(|key| expect::name(key) == again);
             let text = route(index, dice, false);
-            vec![if exists { StoryStep::Recreate(text) } else { StoryStep::Apply(text) }]
+            vec![if exists(stage, &again) { StoryStep::Recreate(text) } else { StoryStep::Apply(text) }]
         }
         2 if there => vec![StoryStep::Unusable(vec![name])],
-        3 => vec![StoryStep::Unusable(vec!["Service/shop/a".into()])],
+        3 if exists(stage, "Service/shop/a") => vec![StoryStep::Unusable(vec!["Service/shop/a".into()])],
         4 if dice.one_in(2) => {
             let service = ["shop/a", "shop/b", "team/a"][dice.index(3)];
-            let there = stage.objects.keys().any(|key| expect::name(key) == format!("Service/{service}"));
-            match there {
+            match exists(stage, &format!("Service/{service}")) {
                 true if dice.one_in(3) => vec![StoryStep::Apply(format!("{{service: {service}, port: 81}}"))],
                 true => vec![StoryStep::Delete(vec![format!("Service/{service}")])],
                 false => vec![StoryStep::Apply(format!("{{service: {service}}}"))],
@@ -317,7 +319,7 @@ fn any_steps(stage: &StoryStage, dice: &mut Dice, envoys: &[String]) -> Vec<Stor
         16 => {
             let (name, _) = GUARDED[dice.index(GUARDED.len())];
             let name = format!("TrafficPolicy/{name}");
-            let there = stage.objects.keys().any(|key| expect::name(key) == name);
+            let there = exists(stage, &name);
             match dice.below(3) {
                 _ if !there => vec![],
                 0 => vec![StoryStep::Unusable(vec![name])],
@@ -346,4 +348,8 @@ fn any_steps(stage: &StoryStage, dice: &mut Dice, envoys: &[String]) -> Vec<Stor
             vec![StoryStep::Apply(routes.collect::<Vec<_>>().join("\n---\n"))]
         }
     }
+}
+
+fn exists(stage: &StoryStage, name: &str) -> bool {
+    stage.objects.keys().any(|key| expect::name(key) == name)
 }
