@@ -13,6 +13,7 @@ pub mod fleet;
 pub mod grpc;
 pub mod hammer;
 pub mod holdfast;
+pub mod impostor;
 pub mod kubernetes;
 pub mod manifests;
 pub mod marks;

@@ -48,6 +48,8 @@ pub struct NotAdmitted(pub String);
 pub(crate) enum Belonging {
     /// The fleet that the client names: for Envoys that reach the server over loopback or a unix socket of their own.
     Claimed,
+    /// The fleet that the client names, beside a [managed](crate::managed) Envoy, which the client is not.
+    Unmanaged,
     /// The fleet that the client proved.
     Proven(Admitted),
 }
@@ -56,7 +58,7 @@ impl Belonging {
     /// Returns whether the client may read data of this fleet.
     pub(crate) fn may_see(&self, fleet: &str) -> bool {
         match self {
-            Belonging::Claimed => true,
+            Belonging::Claimed | Belonging::Unmanaged => true,
             Belonging::Proven(admitted) => *admitted.fleet == *fleet,
         }
     }

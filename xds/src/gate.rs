@@ -24,20 +24,24 @@ const BEARER_TOKEN_BYTES_MAX: usize = 8 << 10;
 
 /// The authentication layer; without an authenticator, the claims of clients are trusted.
 #[derive(Clone)]
-pub(crate) struct AdmissionGate(pub(crate) Option<Arc<dyn Authenticator>>);
+pub(crate) struct AdmissionGate {
+    pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
+    /// Whether managed Envoys have a socket of their own, so that no client of another socket is one.
+    pub(crate) has_managed_socket: bool,
+}
 
 impl<S> Layer<S> for AdmissionGate {
     type Service = Gated<S>;
 
     fn layer(&self, inner: S) -> Gated<S> {
-        Gated { authenticator: self.0.clone(), inner }
+        Gated { gate: self.clone(), inner }
     }
 }
 
 /// A service behind the authentication layer.
 #[derive(Clone)]
 pub(crate) struct Gated<S> {
-    authenticator: Option<Arc<dyn Authenticator>>,
+    gate: AdmissionGate,
     inner: S,
 }
 
@@ -75,7 +79,8 @@ impl<S> Gated<S> {
         // The token is removed here: no service needs it, and it must not be logged.
         let token = request.headers_mut().remove(header::AUTHORIZATION);
         let peer = request.extensions().get::<Peer>().ok_or_else(unknown)?;
-        let belonging = match &self.authenticator {
+        let belonging = match &self.gate.authenticator {
+            None if self.gate.has_managed_socket && peer.address().is_some() => Belonging::Unmanaged,
             None => Belonging::Claimed,
             Some(authenticator) => {
                 let token = token.as_ref().and_then(|value| bearer(value.to_str().ok()?));

@@ -8,6 +8,7 @@ use envoy_types::pb::google::protobuf::value::Kind;
 
 use crate::admission::Belonging;
 use crate::limits::{FLAGS_BYTES_MAX, FLEET_BYTES_MAX, NODE_ID_BYTES_MAX};
+use crate::managed::{UNMANAGED_BUILD, managed_node_id};
 
 /// The field of `node.metadata` with the bootstrap flags that change what an Envoy accepts and refuses.
 pub const FLAGS_FIELD: &str = "holdfast.dev/flags";
@@ -36,7 +37,7 @@ fn fleet(node: &Node, belonging: &Belonging) -> Result<Arc<str>, IdentityError> 
             Ok(admitted.fleet.clone())
         }
         Belonging::Proven(_) => Err(IdentityError::NotProven),
-        Belonging::Claimed => match node.cluster.split_once('/') {
+        Belonging::Claimed | Belonging::Unmanaged => match node.cluster.split_once('/') {
             Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
                 Ok(Arc::from(node.cluster.as_str()))
             }
@@ -45,7 +46,7 @@ fn fleet(node: &Node, belonging: &Belonging) -> Result<Arc<str>, IdentityError> 
     }
 }
 
-/// Reason for ending a stream because of its node. All of them are INVALID_ARGUMENT.
+/// Reason for ending a stream because of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
     /// The first message has no node.
@@ -64,6 +65,12 @@ pub enum IdentityError {
     /// `node.id` or `node.cluster` has control characters, which could forge log lines.
     #[error("`node.id` and `node.cluster` must not contain control characters")]
     NotPrintable,
+    /// `node.id` is that of a managed Envoy, which has another socket.
+    #[error(
+        "`node.id` is reserved for the Envoy that Holdfast manages, which connects over a unix socket: set another one \
+         (`holdfast bootstrap --node-id`)"
+    )]
+    Managed,
     /// A later message claims to be from another Envoy.
     #[error("`node.id` and `node.cluster` must not change within a stream")]
     Changed,
@@ -79,7 +86,13 @@ impl EnvoyId {
         if node.id.contains(char::is_control) || node.cluster.contains(char::is_control) {
             return Err(IdentityError::NotPrintable);
         }
-        Ok(Self { fleet: fleet(node, belonging)?, node: Arc::from(node.id.as_str()), build: build(node) })
+        let fleet = fleet(node, belonging)?;
+        let build = match belonging {
+            Belonging::Unmanaged if node.id == managed_node_id(&fleet) => return Err(IdentityError::Managed),
+            Belonging::Unmanaged => UNMANAGED_BUILD.into(),
+            Belonging::Claimed | Belonging::Proven(_) => build(node),
+        };
+        Ok(Self { fleet, node: Arc::from(node.id.as_str()), build })
     }
 
     /// Checks that a later message describes the same Envoy; most messages have no node at all.
@@ -152,6 +165,23 @@ mod tests {
         for claim in ["infra/other", "no/such", "public", "infra/public/"] {
             assert_eq!(EnvoyId::of(Some(&node("e1", claim)), &proven), Err(IdentityError::NotProven), "{claim}");
         }
+    }
+
+    #[test]
+    fn beside_a_managed_envoy_no_client_has_its_id_or_its_build() {
+        let managed = node("infra-public-managed", "infra/public");
+        assert_eq!(EnvoyId::of(Some(&managed), &Belonging::Unmanaged), Err(IdentityError::Managed));
+        assert!(EnvoyId::of(Some(&managed), &Belonging::Claimed).is_ok());
+        for (id, cluster) in [("e1", "infra/public"), ("infra-public-managed", "infra/other")] {
+            let mut other = node(id, cluster);
+            let flags = Value { kind: Some(Kind::StringValue("re2=10000".to_owned())) };
+            other.metadata = Some(Struct { fields: [(FLAGS_FIELD.to_owned(), flags)].into() });
+            let envoy = EnvoyId::of(Some(&other), &Belonging::Unmanaged).unwrap();
+            assert_eq!((&*envoy.fleet, &*envoy.node, &*envoy.build), (cluster, id, UNMANAGED_BUILD));
+        }
+        let other = node("e1", "infra/public");
+        let envoy = EnvoyId::of(Some(&other), &Belonging::Unmanaged).unwrap();
+        assert_eq!(envoy.check(Some(&managed), &Belonging::Unmanaged), Err(IdentityError::Changed));
     }
 
     #[test]

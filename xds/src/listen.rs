@@ -198,7 +198,8 @@ pub(crate) fn bind_again(path: &Path) -> Result<(UnixListener, OwnedPath), Serve
     bound_unix(path)
 }
 
-fn bound_unix(path: &Path) -> Result<(UnixListener, OwnedPath), ServeError> {
+/// Creates a socket at this path.
+pub(crate) fn bound_unix(path: &Path) -> Result<(UnixListener, OwnedPath), ServeError> {
     let address = || Address::Unix(path.to_owned());
     bind_unix(path).map_err(|error| match error {
         UnixError::InUse => ServeError::InUse(address()),

@@ -54,7 +54,7 @@ impl Peer {
         &self.0.chain
     }
 
-    /// Returns the address, for the log only.
+    /// Returns the address; `None` on a unix socket.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.0.address
     }

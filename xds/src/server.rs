@@ -1,10 +1,12 @@
-//! gRPC server: ADS, client status, health and reflection on one socket.
+//! gRPC server: ADS, client status, health and reflection on one socket, and on a second one for managed Envoys.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::service::status::v3::client_status_discovery_service_server::ClientStatusDiscoveryServiceServer;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt, stream};
+use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 use tonic::server::NamedService;
 use tonic::transport::Server;
@@ -19,8 +21,9 @@ use crate::limits::{
     CONNECTIONS_MAX, HEADER_BYTES_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, PLAIN_UNAUTHENTICATED_PER_PEER_MAX,
     STREAMS_PER_CONNECTION_MAX, UNAUTHENTICATED_PER_PEER_MAX, WINDOW_BYTES_MAX,
 };
-use crate::listen::{Address, BoundSocket, Listen, ServeError, open};
+use crate::listen::{Address, BoundSocket, Listen, OwnedPath, ServeError, bound_unix, open};
 use crate::lost::{self, Reachable};
+use crate::managed::ManagedClaims;
 use crate::peer::PeerIo;
 use crate::rooms::Rooms;
 use crate::stream::StreamContext;
@@ -43,12 +46,13 @@ pub fn bind(listen: Listen) -> Result<Bound, ServeError> {
     if let BoundSocket::Unix(_, file) = &socket {
         reachable.is_at(file.0.clone());
     }
-    Ok(Bound { socket, address, reachable, guard: None, connections_max: CONNECTIONS_MAX })
+    Ok(Bound { socket, managed: None, address, reachable, guard: None, connections_max: CONNECTIONS_MAX })
 }
 
 /// A listening server.
 pub struct Bound {
     socket: BoundSocket,
+    managed: Option<(UnixListener, OwnedPath)>,
     address: Address,
     reachable: Reachable,
     guard: Option<ServerGuard>,
@@ -65,6 +69,26 @@ impl Bound {
     /// Returns the address of the server; with the actual port, where port 0 was requested.
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Also listens on a unix socket for [managed](crate::managed) Envoys, for this user only. No client of the TCP
+    /// socket counts as one of them any longer. Not for servers on a unix socket, which is for this user only already.
+    ///
+    /// # Errors
+    /// Returns an error if the socket cannot be created.
+    pub fn with_managed_socket(mut self, path: PathBuf) -> Result<Self, ServeError> {
+        let (listener, file) = bound_unix(&path)?;
+        self.reachable.is_at(file.0.clone());
+        self.managed = Some((listener, file));
+        Ok(self)
+    }
+
+    /// Returns the address for managed Envoys: their own socket, if there is one.
+    pub fn managed_address(&self) -> Address {
+        match &self.managed {
+            Some((_, file)) => Address::Unix(file.0.path().to_owned()),
+            None => self.address.clone(),
+        }
     }
 
     /// Returns whether clients can reach the server, also while it runs.
@@ -98,9 +122,10 @@ impl Bound {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
         let (stop, stopping) = watch::channel(false);
-        let context = StreamContext { fleets: fleets.clone(), notices, stopping };
+        let context = StreamContext { fleets: fleets.clone(), notices, claims: ManagedClaims::default(), stopping };
         let (tls, authenticator) = self.guard.map(|guard| (guard.tls, guard.authenticator)).unzip();
-        let router = router(context, fleets, AdmissionGate(authenticator)).await;
+        let router =
+            router(context, fleets, AdmissionGate { authenticator, has_managed_socket: self.managed.is_some() }).await;
         let shutdown = async {
             shutdown.await;
             stop.send_replace(true);
@@ -110,7 +135,14 @@ impl Bound {
                 let per_peer =
                     if tls.is_some() { UNAUTHENTICATED_PER_PEER_MAX } else { PLAIN_UNAUTHENTICATED_PER_PEER_MAX };
                 let connections = door::open(listener, tls, Rooms::of(self.connections_max, per_peer));
-                router.serve_with_incoming_shutdown(connections, shutdown).await
+                let reachable = self.reachable.clone();
+                let managed = stream::iter(self.managed).flat_map(move |(listener, file)| {
+                    lost::connections(listener, file, reachable.clone()).map_ok(PeerIo::unix)
+                });
+                let connections = stream::select(connections, managed);
+                let served = router.serve_with_incoming_shutdown(connections, shutdown).await;
+                self.reachable.ends();
+                served
             }
             BoundSocket::Unix(listener, file) => {
                 let incoming = lost::connections(listener, file, self.reachable.clone());

@@ -16,6 +16,7 @@ use crate::event_sender::EventSender;
 use crate::fleets::{Fleets, Membership};
 use crate::identity::IdentityError;
 use crate::limits::{FIRST_MESSAGE_TIMEOUT, STREAM_AGE_MAX};
+use crate::managed::ManagedClaims;
 use crate::peer::Peer;
 use crate::wire::{Message, write};
 use crate::{Answer, EnvoyId, Notice, Outcome, ResourceType, Version};
@@ -60,6 +61,7 @@ impl Request for DiscoveryRequest {
 pub(crate) struct StreamContext {
     pub(crate) fleets: Fleets,
     pub(crate) notices: mpsc::Sender<Notice>,
+    pub(crate) claims: ManagedClaims,
     /// Becomes true when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
 }
@@ -105,7 +107,10 @@ async fn converse<R: Request>(
         .map_err(|_| Status::deadline_exceeded("the first message did not arrive in time"))?;
     let Some(first) = first? else { return Ok(()) };
     let envoy = EnvoyId::of(first.node(), &belonging).map_err(|error| {
-        info!(%error, "stream refused");
+        match (error, first.node()) {
+            (IdentityError::Managed, Some(node)) => context.claims.log(&node.id, &node.cluster),
+            _ => info!(%error, "stream refused"),
+        }
         refusal(error)
     })?;
     let EnvoyId { fleet, node, build } = &envoy;
@@ -167,7 +172,7 @@ async fn reached(age: Option<Duration>) {
 /// Returns the error for an Envoy with a wrong identity.
 fn refusal(error: IdentityError) -> Status {
     match error {
-        IdentityError::NotProven => Status::permission_denied(error.to_string()),
+        IdentityError::NotProven | IdentityError::Managed => Status::permission_denied(error.to_string()),
         _ => Status::invalid_argument(error.to_string()),
     }
 }

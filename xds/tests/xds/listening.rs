@@ -2,9 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use holdfast_xds::{Listen, ServeError, bind};
+use holdfast_xds::{Address, Listen, Notice, ServeError, UNMANAGED_BUILD, bind, managed_node_id};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
+use tonic::Code;
 use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
@@ -151,4 +152,44 @@ async fn a_file_where_the_socket_was_is_left_alone_and_reported() {
 async fn a_missing_folder_is_reported() {
     let error = bind(Listen::Unix("/nonexistent/folder/xds.sock".into())).err().unwrap();
     assert!(error.to_string().starts_with("cannot listen on unix:/nonexistent/folder/xds.sock"), "{error}");
+}
+
+/// Beside a socket for managed Envoys, no client of the TCP socket counts as one of them; all others are served.
+#[tokio::test]
+async fn only_the_socket_for_managed_envoys_admits_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("xds.sock");
+    let bound = bind(Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap();
+    assert_eq!(bound.managed_address(), *bound.address());
+    let bound = bound.with_managed_socket(path.clone()).unwrap();
+    assert_eq!(bound.managed_address(), Address::Unix(path.clone()));
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let reachable = bound.reachable();
+    let mut server = Server::on(bound);
+    server.publish(FLEET, "CDS a=1");
+    let id = managed_node_id(FLEET);
+
+    let refused = server.delta(&id).await.end().await.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    assert!(refused.message().contains("--node-id"), "{refused}");
+    let mut own = server.delta("own").await;
+    own.requests("CDS").await;
+    own.accepts("CDS +a=1").await;
+    let Notice::Connected(envoy, _) = server.notice().await else { panic!("not connected") };
+    assert_eq!((&*envoy.node, &*envoy.build), ("own", UNMANAGED_BUILD));
+    server.reports("own", "ACK CDS a=1").await;
+    let mut managed = connected(&path, &id).await;
+    managed.accepts("CDS +a=1").await;
+    let Notice::Connected(envoy, _) = server.notice().await else { panic!("not connected") };
+    assert_eq!((&*envoy.node, &*envoy.build), (&*id, ""));
+    server.reports(&id, "ACK CDS a=1").await;
+
+    std::fs::remove_file(&path).unwrap();
+    assert!(reachable.failure().unwrap().contains("will be created again"));
+    comes_to(&reachable, None).await;
+    connected(&path, &id).await.accepts("CDS +a=1").await;
+    drop((own, managed));
+    server.stop();
+    soon(&mut server.ended).await.unwrap().unwrap();
+    assert!(!path.exists(), "it goes with its server");
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use holdfast_xds::EnvoyId;
+use holdfast_xds::{EnvoyId, managed_node_id};
 use serde::Serialize;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
@@ -132,7 +132,7 @@ impl Supervisor {
     /// Records that an Envoy has connected.
     pub fn connected(&self, envoy: &EnvoyId) {
         let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(view) = views.get_mut(&envoy.fleet).filter(|_| *envoy.node == *node_id(&envoy.fleet)) {
+        if let Some(view) = views.get_mut(&envoy.fleet).filter(|_| *envoy.node == *managed_node_id(&envoy.fleet)) {
             view.was_connected = true;
         }
     }
@@ -372,7 +372,7 @@ impl One {
     fn bootstrap(&self) -> Bootstrap {
         Bootstrap {
             gateway: self.gateway.to_string(),
-            node_id: node_id(&self.gateway),
+            node_id: managed_node_id(&self.gateway),
             xds: self.options.xds.clone(),
             credentials: None,
             admin: Some(ListenAddress::Unix(self.admin.clone())),
@@ -437,11 +437,6 @@ fn folder(data: &Path, gateway: &str) -> PathBuf {
         name = format!("{}_{}", &name[..name.floor_char_boundary(ENVOY_FOLDER_BYTES_MAX - 20)], short_hash(gateway));
     }
     data.join("envoys").join(name)
-}
-
-/// The node id of a managed Envoy.
-pub fn node_id(gateway: &str) -> String {
-    format!("{}-managed", gateway.replace('/', "-"))
 }
 
 /// Names of Gateways may be long, but the paths of sockets must be short.

@@ -46,9 +46,13 @@ impl ScriptedEnvoy {
     }
 
     fn supervisor_of(&self, path: PathBuf) -> Supervisor {
+        self.supervisor_on(path, ServerAddress::Unix(self.path("xds.sock")))
+    }
+
+    fn supervisor_on(&self, path: PathBuf, xds: ServerAddress) -> Supervisor {
         Supervisor::new(SupervisorOptions {
             binary: EnvoyBinary { path, version: "0.0.0".into() },
-            xds: ServerAddress::Unix(self.path("xds.sock")),
+            xds,
             data: self.path("data"),
             concurrency: 1,
         })
@@ -75,10 +79,14 @@ async fn runs(supervisor: &Supervisor) -> ManagedEnvoy {
 
 /// An Envoy that outlived its controller, as after a crash.
 fn left_behind(world: &ScriptedEnvoy) -> ManagedEnvoy {
+    left_behind_by(|| world.supervisor())
+}
+
+fn left_behind_by(supervisor: impl Fn() -> Supervisor + Sync) -> ManagedEnvoy {
     let outlive = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut supervisor = world.supervisor();
+            let mut supervisor = supervisor();
             supervisor.start(&gateway());
             runs(&supervisor).await
         })
@@ -151,6 +159,21 @@ async fn an_envoy_that_was_started_otherwise_is_taken_over_from() {
     assert!(!view.adopted);
     assert_ne!(identity(&view), old);
     assert!(!old.is_running());
+    supervisor.end_all().await;
+}
+
+/// As after an upgrade: earlier versions of Holdfast let managed Envoys read from a TCP address.
+#[tokio::test]
+async fn an_envoy_that_reads_from_another_address_is_taken_over_from() {
+    let world = ScriptedEnvoy::new(PATIENT);
+    let tcp = || world.supervisor_on(world.path("envoy"), ServerAddress::Tcp("127.0.0.1".into(), 18000));
+    let old = identity(&left_behind_by(tcp));
+
+    let mut supervisor = world.supervisor();
+    supervisor.start(&gateway());
+    let view = runs(&supervisor).await;
+    assert!(!view.adopted && !old.is_running());
+    assert_ne!(identity(&view), old);
     supervisor.end_all().await;
 }
 

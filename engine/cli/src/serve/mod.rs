@@ -70,7 +70,7 @@ pub async fn serve(args: RunArgs) -> Result<(), Failure> {
     let listeners = PageListeners::bind(&args).await?;
     let fleets = Fleets::new();
     let xds = super::xds::bind(&args, &data, objects.token_keys()).await?.with_connections_max(shares.xds);
-    let found = signals.unless_ended(supervisor(&args, &data, xds.address())).await.transpose()?;
+    let found = signals.unless_ended(supervisor(&args, &data, &xds.managed_address())).await.transpose()?;
     let Some(supervisor) = found else { return Ok(()) };
     let state = admin::State {
         handle: handle.clone(),

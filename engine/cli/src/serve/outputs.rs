@@ -9,9 +9,8 @@ use holdfast_engine::health::facts::Managed;
 use holdfast_fallback::trial::{Outcome, Trial, Tried};
 use holdfast_store::Batch;
 use holdfast_xds::limits::SILENCE_MAX;
-use holdfast_xds::{EnvoyId, Fleets, Offers, SilentEnvoy};
+use holdfast_xds::{EnvoyId, Fleets, Offers, SilentEnvoy, managed_node_id};
 
-use crate::envoy::supervisor::node_id;
 use crate::envoy::{ManagedEnvoy, Supervisor};
 use crate::probe::{NotTaken, Prober};
 use crate::shared::task::Outbox;
@@ -61,7 +60,7 @@ impl Outputs {
             let Some(quiet) = view.last_answer.map(|last| last.elapsed()).filter(|quiet| *quiet >= SILENCE_MAX) else {
                 continue;
             };
-            let node = node_id(&view.gateway);
+            let node = managed_node_id(&view.gateway);
             let is_known = silent.iter().any(|known| *known.envoy.fleet == *view.gateway && *known.envoy.node == *node);
             if !is_known {
                 let envoy = EnvoyId { fleet: view.gateway.clone(), node: node.into(), build: "".into() };

@@ -2,7 +2,8 @@
 //!
 //! Without TLS every client is trusted about its Gateway, so only users of this host may reach the server. With TLS a
 //! client proves its Gateway by a certificate or a token ([`authenticator`]); [`holdfast_engine::identity`] reads the
-//! proofs. Certificates, authorities and keys are reloaded when their files change ([`material`], [`keys`]): new
+//! proofs. Managed Envoys read from a unix socket in the data folder, also if others read over TCP: a local process that
+//! connects over TCP is never taken for a managed Envoy. Certificates, authorities and keys are reloaded when their files change ([`material`], [`keys`]): new
 //! contents apply to new connections and streams, and invalid contents change nothing and are logged.
 
 pub mod arguments;
@@ -21,10 +22,14 @@ use self::authenticator::ClientAuthenticator;
 use self::keys::{FileKeys, Follower, KeySetSource};
 use self::material::TlsFiles;
 use super::arguments::ListenAddress;
+use super::cli::EnvoyMode;
 use super::commands::run::RunArgs;
 use super::data::DataDir;
 use super::failure::Failure;
 
+/// The socket in the data folder: of the server by default, and of managed Envoys if the server has a TCP address. The
+/// name is constant, so that the next run adopts Envoys.
+const SOCKET: &str = "xds.sock";
 /// The file of the data folder in which the keys of tokens are kept.
 const KEPT_KEYS: &str = "token-keys.json";
 
@@ -39,7 +44,7 @@ pub async fn bind(args: &RunArgs, data: &DataDir, remote_keys: Option<impl KeySe
             ListenAddress::Unix(path) => holdfast_xds::Listen::Unix(path.clone()),
             ListenAddress::Tcp(address) => holdfast_xds::Listen::Tcp(*address),
         },
-        None => holdfast_xds::Listen::Unix(data.socket("xds.sock")?),
+        None => holdfast_xds::Listen::Unix(data.socket(SOCKET)?),
     };
     let protected = match protection {
         ServerProtection::None => None,
@@ -49,7 +54,10 @@ pub async fn bind(args: &RunArgs, data: &DataDir, remote_keys: Option<impl KeySe
         }
         ServerProtection::Tls(protected) => Some(guard(*protected, data, remote_keys).await?),
     };
-    let bound = holdfast_xds::bind(listen).context("--xds-listen")?;
+    let mut bound = holdfast_xds::bind(listen).context("--xds-listen")?;
+    if args.envoys() == EnvoyMode::Managed && bound.address().tcp().is_some() {
+        bound = bound.with_managed_socket(data.socket(SOCKET)?).context("--data-dir")?;
+    }
     Ok(match protected {
         Some((tls, authenticator)) => bound.guard(tls, Arc::new(authenticator)),
         None => bound,

@@ -16,6 +16,7 @@ mod figures;
 mod fleet;
 mod held;
 mod hosts;
+mod impostor;
 mod kills;
 mod laxer;
 mod messages;
@@ -49,6 +50,7 @@ pub(crate) fn stories() -> Vec<Story> {
         fleet::stories(),
         held::stories(),
         hosts::stories(),
+        impostor::stories(),
         kills::stories(),
         laxer::stories(),
         messages::stories(),
