@@ -1,6 +1,8 @@
 //! A local process that connects to the loopback address of the xDS server and refuses every route configuration: what
 //! it claims to be has no influence on what a managed Envoy is served.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::impostor::Impostor;
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, stories, until};
@@ -18,6 +20,8 @@ pub(crate) fn stories() -> Vec<Story> {
 
 /// The `node.id` of the managed Envoy.
 const MANAGED: &str = "default-public-managed";
+/// Longest time until an edit is served, on a busy machine.
+const SERVED_WITHIN: Duration = Duration::from_secs(10);
 /// Number of edits of each route.
 const EDITS: u32 = 10;
 
@@ -41,23 +45,30 @@ async fn served(world: &World, flags: &[&str]) -> Result<(u16, Holdfast, u16, St
     Ok((port, holdfast, xds, build))
 }
 
-/// Edits both routes in turn; each edit must be served.
+/// Edits both routes in turn; each edit must be served soon.
 async fn edits_are_served(world: &World, port: u16, first: u32) -> Result<()> {
     for version in first..first + EDITS {
         let version = version.to_string();
         for name in ["cart", "other"] {
             world.route(name, &good(&format!("/{name}"), &version))?;
+            let edited = Instant::now();
             comes_to_serve(port, &format!("/{name}"), &version).await?;
+            ensure!(edited.elapsed() < SERVED_WITHIN, "{name} {version} was served after {:?}", edited.elapsed());
         }
     }
     Ok(())
 }
 
+/// Fails if an object is reported as broken now, or was for a moment.
 async fn nothing_is_broken(holdfast: &Holdfast) -> Result<()> {
     let report = holdfast.diagnostics("/debug/config/fallback").await?;
     ensure!(report["status"] == "not-triggered", "{report}");
     let faults = holdfast.diagnostics("/debug/faults").await?;
     ensure!(faults["refusals"].as_array().is_none_or(Vec::is_empty), "{faults}");
+    let output = holdfast.output();
+    for event in ["refused by Envoy", "failed to apply configuration", "may have been refused", "was refused"] {
+        ensure!(!output.contains(event), "{event}:\n{output}");
+    }
     Ok(())
 }
 
