@@ -13,7 +13,7 @@
 //!   verdicts of the first.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tracing::{debug, warn};
 
@@ -32,13 +32,13 @@ pub fn managed_node_id(fleet: &str) -> String {
 
 /// Refused claims to be a managed Envoy; clones share the same state.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ManagedClaims(Arc<Mutex<Option<Instant>>>);
+pub(crate) struct ManagedClaims(Arc<Mutex<Option<Duration>>>);
 
 impl ManagedClaims {
-    /// Logs a claim: as a warning, unless there was one shortly before.
-    pub(crate) fn log(&self, node: &str, fleet: &str) {
+    /// Logs a claim: as a warning, unless there was one shortly before. `now` is the time since 1970.
+    pub(crate) fn log(&self, node: &str, fleet: &str, now: Duration) {
         let error = IdentityError::Managed;
-        if self.is_due(Instant::now()) {
+        if self.is_due(now) {
             warn!(
                 node, fleet, %error,
                 "refused a client of the TCP address of the xDS server: it claims to be a managed Envoy. Set another \
@@ -49,9 +49,9 @@ impl ManagedClaims {
         }
     }
 
-    fn is_due(&self, now: Instant) -> bool {
+    fn is_due(&self, now: Duration) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= CLAIMS_LOGGED_EVERY);
+        let is_due = last.is_none_or(|last| now.abs_diff(last) >= CLAIMS_LOGGED_EVERY);
         *last = if is_due { Some(now) } else { *last };
         is_due
     }
@@ -63,10 +63,11 @@ mod tests {
 
     #[test]
     fn warnings_are_rare() {
-        let (claims, now) = (ManagedClaims::default(), Instant::now());
+        let (claims, now) = (ManagedClaims::default(), Duration::from_secs(1_000_000));
         assert!(claims.is_due(now));
         assert!(!claims.clone().is_due(now + CLAIMS_LOGGED_EVERY / 2));
         assert!(claims.is_due(now + CLAIMS_LOGGED_EVERY));
         assert!(!claims.is_due(now + CLAIMS_LOGGED_EVERY));
+        assert!(claims.is_due(now - CLAIMS_LOGGED_EVERY), "the clock was set back");
     }
 }

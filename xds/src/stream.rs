@@ -108,7 +108,7 @@ async fn converse<R: Request>(
     let Some(first) = first? else { return Ok(()) };
     let envoy = EnvoyId::of(first.node(), &belonging).map_err(|error| {
         match (error, first.node()) {
-            (IdentityError::Managed, Some(node)) => context.claims.log(&node.id, &node.cluster),
+            (IdentityError::Managed, Some(node)) => context.claims.log(&node.id, &node.cluster, since_1970()),
             _ => info!(%error, "stream refused"),
         }
         refusal(error)
@@ -149,9 +149,12 @@ struct ClientStream {
 /// Returns the lifetime of a stream; unlimited where nothing had to be proven.
 fn age(belonging: &Belonging, envoy: &EnvoyId, stream: u64) -> Option<Duration> {
     let Belonging::Proven(admitted) = belonging else { return None };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let proven = Duration::from_secs(admitted.until).saturating_sub(now);
+    let proven = Duration::from_secs(admitted.until).saturating_sub(since_1970());
     Some(proven.min(STREAM_AGE_MAX.mul_f64(1.0 - earlier(envoy, stream))))
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Returns the fraction of its lifetime by which a stream ends earlier, from 0 to 0.1: different for each stream, and
