@@ -61,7 +61,7 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
         // Everything that the policy guards is closed, regardless of its settings.
         remove_stand_in(derived, key);
         let closed_plan = PolicyPlan {
-            unenforceable: Some(Unenforceable { class: Class::Invalid, message: why.clone() }),
+            unenforceable: Some(Unenforceable { class: Class::Invalid, message: why.clone(), kind: key.kind.clone() }),
             ..(**plan).clone()
         };
         derived.overlay.policies.insert(key.clone(), Arc::new(closed_plan));
@@ -79,7 +79,8 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
         hide(derived, key);
         for user in world.translator.policies_reading(key) {
             let Some(plan) = world.translator.policy(&user) else { continue };
-            let unenforceable = Some(Unenforceable { class: Class::Invalid, message: why.clone() });
+            let (message, kind) = (why.clone(), key.kind.clone());
+            let unenforceable = Some(Unenforceable { class: Class::Invalid, message, kind });
             let closed_plan = PolicyPlan { unenforceable, ..(**plan).clone() };
             derived.overlay.policies.insert(user, Arc::new(closed_plan));
         }

@@ -193,7 +193,7 @@ pub(crate) fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, 
         }
         derived.overlay.objects.remove(key);
         if let Some(why) = refused.get(&Node::whole(key.clone())) {
-            plans.insert(key.clone(), Arc::new(closed(plan, &why.message)));
+            plans.insert(key.clone(), Arc::new(closed(key, plan, &why.message)));
         }
     }
     // A policy that reads an object with a stand-in version has the settings that follow from that version.
@@ -215,8 +215,9 @@ pub(crate) fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, 
 }
 
 /// Returns the plan of a policy that closes its targets.
-pub(crate) fn closed(plan: &PolicyPlan, message: &str) -> PolicyPlan {
-    let why = Unenforceable { class: Class::Invalid, message: format!("refused by Envoy: {message}").into() };
+pub(crate) fn closed(policy: &ObjectKey, plan: &PolicyPlan, message: &str) -> PolicyPlan {
+    let (message, kind) = (format!("refused by Envoy: {message}").into(), policy.kind.clone());
+    let why = Unenforceable { class: Class::Invalid, message, kind };
     PolicyPlan { unenforceable: Some(why), ..plan.clone() }
 }
 

@@ -606,8 +606,7 @@ impl Fleet {
         let level = self.levels.tables.get(name);
         let (nothing, no_guards) = (Filters::new(), Guards::default());
         let (body, version) = if self.is_closed_at(&Scope::Table(name.clone())) {
-            let policy = level.and_then(|level| level.closed.as_ref()).map(|(policy, _)| policy);
-            let answer = everything(&self.closed_response(policy));
+            let answer = everything(&self.closed_response(level.and_then(|level| level.closed.as_ref())));
             let any = Host::any();
             let (host, domain) = (names::virtual_host(&any), any.domain().to_owned());
             let host = encode::route_configuration::virtual_host(

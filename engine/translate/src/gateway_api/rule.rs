@@ -168,7 +168,7 @@ fn not_enforced(
         policy: Some(policy.clone()),
         lacks_backend: false,
     };
-    replaced(place, matches, fault, &settings, outcome)
+    replaced(place, matches, fault, &why.kind, &settings, outcome)
 }
 
 /// Returns the action of a rule that forwards requests; without any usable backend, a direct response.
@@ -282,22 +282,23 @@ fn broken(
 ) -> Outcome {
     let (object, class) = (place.object.key.clone(), Class::Invalid);
     let fault = Replaced { object, section, response: None, class, message, policy: None, lacks_backend: false };
-    replaced(place, matches, fault, settings, outcome)
+    let kind = fault.object.kind.clone();
+    replaced(place, matches, fault, &kind, settings, outcome)
 }
 
-/// Replaces a rule by a direct response. Its body names the kind of the object at fault: the policy or the route.
+/// Replaces a rule by a direct response. Its body names the kind of the object to edit.
 fn replaced(
     place: Place<'_>,
     matches: &[Ranked],
     fault: Replaced,
+    kind: &str,
     settings: &Settings,
     mut outcome: Outcome,
 ) -> Outcome {
-    let kind = fault.policy.as_ref().unwrap_or(&fault.object).kind.clone();
     let response = settings
         .replacement
         .as_ref()
-        .map(|replacement| FixedResponse::new(replacement.code, body_for(&replacement.body, &kind)));
+        .map(|replacement| FixedResponse::new(replacement.code, body_for(&replacement.body, kind)));
     let code = response.as_ref().map(|response| response.status);
     outcome.replaced = Some(Replaced { response: code, ..fault });
     for (entry, ranked) in matches.iter().enumerate() {

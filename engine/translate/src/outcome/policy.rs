@@ -154,4 +154,6 @@ pub struct Unenforceable {
     pub class: Class,
     /// All faults in one sentence.
     pub message: Arc<str>,
+    /// Kind of the object to edit: the policy, an extension that it uses, or the object that references it.
+    pub kind: Arc<str>,
 }

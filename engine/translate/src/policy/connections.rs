@@ -228,7 +228,8 @@ pub(super) fn plan<'p>(
         }
     }
     for (listener, policy, class, message) in notes.closings {
-        close(listener, policy, Unenforceable { class, message: message.into() }, levels);
+        let kind = policy.kind.clone();
+        close(listener, policy, Unenforceable { class, message: message.into(), kind }, levels);
     }
     let joined = |(policy, messages): (ObjectKey, BTreeSet<String>)| {
         (policy, Arc::from(messages.into_iter().collect::<Vec<_>>().join("; ")))

@@ -92,7 +92,7 @@ pub(super) fn failed(object: &Object, _: Option<&PolicyPlan>) -> PolicyPlan {
         rank: rank::rank(object).0,
         settings: Arc::new(PolicySettings::new(object.key.clone(), Pieces::new())),
         ports: BTreeMap::new(),
-        unenforceable: Some(Unenforceable { class: Class::Invalid, message }),
+        unenforceable: Some(Unenforceable { class: Class::Invalid, message, kind: object.key.kind.clone() }),
         faults: vec![fault],
         blamed: Blamed::new(),
         has_faults_of_its_own: true,

@@ -280,7 +280,9 @@ impl<'r, 'a> Reading<'r, 'a> {
         let invalid = all.iter().any(|(class, _)| *class == Class::Invalid);
         let class = if invalid { Class::Invalid } else { Class::Referential };
         let message = all.iter().map(|(_, message)| &**message).collect::<Vec<_>>().join("; ");
-        let unenforceable = (!all.is_empty()).then(|| Unenforceable { class, message: message.into() });
+        let extension = self.blamed.keys().next().filter(|_| !has_faults_of_its_own);
+        let kind = extension.unwrap_or(self.key).kind.clone();
+        let unenforceable = (!all.is_empty()).then(|| Unenforceable { class, message: message.into(), kind });
         self.faults.append(&mut self.of_extensions);
         self.faults.sort_unstable();
         self.secrets.sort_unstable();

@@ -123,7 +123,8 @@ impl OfRule {
         let wrong = |class: Class, reason: &'static str, message: &str, rule: &mut OfRule| {
             let text = format!("{kind} {} {message}", key.namespaced_name());
             rule.faults.push(Fault::new(&object.key, class, &field, reason, text));
-            rule.closed.get_or_insert((key.clone(), Unenforceable { class, message: message.into() }));
+            let kind = object.key.kind.clone();
+            rule.closed.get_or_insert((key.clone(), Unenforceable { class, message: message.into(), kind }));
         };
         let missing = |rule: &mut OfRule| wrong(Class::Referential, "ExtensionNotFound", "does not exist", rule);
         if kind != kinds::DIRECT_RESPONSE {
@@ -144,7 +145,8 @@ impl OfRule {
             }
             Ok(response) => self.answer = Some((key, response)),
             Err(message) => {
-                let why = Unenforceable { class: Class::Invalid, message: message.into() };
+                let kind = key.kind.clone();
+                let why = Unenforceable { class: Class::Invalid, message: message.into(), kind };
                 self.closed.get_or_insert((key, why));
             }
         }

@@ -97,7 +97,7 @@ impl Translator {
             let plan = self.served_route(fleet, key)?;
             let here = plan.places.iter().filter(|(gateway, _, _)| *gateway == fleet.gateway);
             let closed =
-                here.filter_map(|(_, table, host)| Some((key, host.domain().into(), served.closing(table, host)?)));
+                here.filter_map(|(_, table, host)| Some((key, host.domain().into(), &served.closing(table, host)?.0)));
             Some(closed.collect::<Vec<_>>())
         };
         self.routes.plans.keys().filter_map(of).flatten().collect()

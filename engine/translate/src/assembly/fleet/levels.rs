@@ -19,6 +19,7 @@ use holdfast_graph::ObjectKey;
 
 use super::Fleet;
 use crate::outcome::listener::ListenerState;
+use crate::outcome::policy::Unenforceable;
 use crate::outcome::route::{Rendered, RoutePlan};
 use crate::outcome::setting::PolicySetting;
 use crate::policy::level::{Level, LevelPlan, Scope};
@@ -147,16 +148,16 @@ impl Fleet {
             || (!self.levels.listeners.is_empty() && own().is_some_and(|own| self.is_closed_at(&own)))
     }
 
-    /// Returns the policy that cannot be enforced and therefore closes a host.
-    pub(crate) fn closing(&self, table: &TableName, host: &Host) -> Option<&ObjectKey> {
+    /// Returns the policy that cannot be enforced and therefore closes a host, with the reason.
+    pub(crate) fn closing(&self, table: &TableName, host: &Host) -> Option<&(ObjectKey, Unenforceable)> {
         let own = || self.listener_of(table, host).and_then(|name| self.levels.listeners.get(&name));
         let closed = self.levels.tables.get(table).and_then(|level| level.closed.as_ref());
-        closed.or_else(|| own()?.closed.as_ref()).map(|(policy, _)| policy)
+        closed.or_else(|| own()?.closed.as_ref())
     }
 
-    /// Returns the response of what a policy closes. Its body names the kind of the policy.
-    pub(super) fn closed_response(&self, policy: Option<&ObjectKey>) -> FixedResponse {
-        let body = policy.map_or_else(|| self.closed.body.clone(), |policy| body_for(&self.closed.body, &policy.kind));
+    /// Returns the response of what a policy closes. Its body names the kind of the object to edit.
+    pub(super) fn closed_response(&self, closing: Option<&(ObjectKey, Unenforceable)>) -> FixedResponse {
+        let body = closing.map_or_else(|| self.closed.body.clone(), |(_, why)| body_for(&self.closed.body, &why.kind));
         FixedResponse::new(self.closed.status, body)
     }
 
