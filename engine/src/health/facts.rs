@@ -131,6 +131,8 @@ pub struct Effect {
     pub gateway: Arc<str>,
     /// The part of the object.
     pub section: Arc<str>,
+    /// The only listener with the effect, while other listeners serve the object; unset where all have it.
+    pub listener: Option<Arc<str>>,
     /// What clients get.
     pub gets: Gets,
     /// The hosts of the requests.
@@ -154,6 +156,7 @@ impl Effect {
             object: object.clone(),
             gateway: "".into(),
             section: section.into(),
+            listener: None,
             gets: Gets::Nothing,
             hosts: BTreeSet::new(),
             paths: BTreeSet::new(),

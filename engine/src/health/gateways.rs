@@ -68,6 +68,7 @@ fn finding(problem: EnvoyProblem, gateway: &GatewayFacts, outside: &Outside) -> 
             object: gateway.object.clone(),
             gateway: gateway.state.name.clone(),
             section: "".into(),
+            listener: None,
             gets: if reason == NOT_ANSWERING { Gets::NoResponse } else { Gets::Refused },
             hosts: Default::default(),
             paths: Default::default(),

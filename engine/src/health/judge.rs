@@ -162,11 +162,13 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, all: &[ObjectP
     let others = effect.causes.iter().filter(|cause| **cause != own).flat_map(errors);
     let others: Vec<usize> = others.filter(causes).collect();
     let is_own = effect.causes.is_empty() || effect.causes.contains(&own);
-    let overlaps = |index: &usize| effect.section.is_empty() || at(index).is_empty() || at(index) == &*effect.section;
+    // A refused listener is at fault under its name, and has its effect at its position.
+    let is_there = |index: &usize| at(index) == &*effect.section || (!causing.is_empty() && at(index) == causing);
+    let overlaps = |index: &usize| effect.section.is_empty() || at(index).is_empty() || is_there(index);
     let mut here: Vec<usize> = if is_own || others.is_empty() { errors(&own) } else { Vec::new() };
     here.retain(overlaps);
-    if !effect.section.is_empty() && here.iter().any(|index| at(index) == &*effect.section) {
-        here.retain(|index| at(index) == &*effect.section);
+    if !effect.section.is_empty() && here.iter().any(is_there) {
+        here.retain(is_there);
     }
     if here.is_empty() && others.is_empty() {
         // A rule without backends has a warning only.
@@ -258,9 +260,9 @@ fn finding(mut cases: Vec<ProblemWithEffects>, outside: &Outside) -> HealthFindi
             finding.gateways.extend(consequence.gateways);
             finding.affected.insert(consequence.object);
         }
-        for Effect { object, gateway, section, gets, hosts, paths, .. } in effects {
+        for Effect { object, gateway, section, listener, gets, hosts, paths, .. } in effects {
             finding.gateways.insert(gateway.clone());
-            finding.served.push(ServedInstead { object, gateway, section, gets, hosts, paths });
+            finding.served.push(ServedInstead { object, gateway, section, listener, gets, hosts, paths });
         }
         (finding.reason, finding.message, finding.detected_by) = (found.reason, found.message, found.detected);
     }

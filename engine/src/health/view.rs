@@ -159,6 +159,10 @@ pub struct ServedInstead {
     pub gateway: Arc<str>,
     /// The part of the object, as in `rules[1]`; empty for the whole object.
     pub section: Arc<str>,
+    /// The only listener where clients get this, while other listeners serve the object; unset where it holds
+    /// everywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listener: Option<Arc<str>>,
     /// What clients get.
     pub gets: Gets,
     /// The hosts of the requests.

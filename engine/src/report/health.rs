@@ -135,6 +135,7 @@ impl Engine {
             object: self.identity(&object, None),
             gateway: gateway.into(),
             section: section.into(),
+            listener: None,
             gets,
             hosts,
             paths,
@@ -192,11 +193,14 @@ impl Engine {
             }
             let section = if is_listener { self.listener_field(scope, node) } else { node.section.clone() };
             let (gateway, message) = (state.name.clone(), String::new());
-            let (causing_section, version) = ("".into(), None);
+            let is_own = causes.len() == 1 && causes.contains(&node.key);
+            let causing_section = if is_listener && is_own { node.section.clone() } else { "".into() };
+            let version = None;
             effects.push(Effect {
                 object,
                 gateway,
                 section,
+                listener: None,
                 gets,
                 hosts,
                 paths,
@@ -237,6 +241,7 @@ impl Engine {
                     object: self.identity(&key, Some(scope)),
                     gateway: state.name.clone(),
                     section: "".into(),
+                    listener: None,
                     gets: if is_served { Gets::AsBefore } else { Gets::Refused },
                     hosts: BTreeSet::new(),
                     paths: BTreeSet::new(),
@@ -275,6 +280,7 @@ impl Engine {
                     object: self.identity(route, Some(scope)),
                     gateway: name.clone(),
                     section: "".into(),
+                    listener: None,
                     gets: Gets::Status { status: self.settings().closed_status },
                     hosts,
                     paths: BTreeSet::new(),

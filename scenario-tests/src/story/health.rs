@@ -8,7 +8,7 @@ use envoy_types::pb::envoy::config::route::v3::route::Action;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Fault;
 use holdfast_engine::engine::Engine;
-use holdfast_engine::health::view::{DetectedBy, Gets};
+use holdfast_engine::health::view::{DetectedBy, Gets, ServedInstead};
 use holdfast_engine::health::{Health, HealthFinding, Outside, Severity, SourceState};
 use holdfast_engine::report::ListenerView;
 use holdfast_graph::ObjectKey;
@@ -19,6 +19,9 @@ use serde_json::Value;
 use super::envoy::Envoy;
 use super::expect::name;
 use super::stage::StoryStage;
+
+/// Kinds of routes that are attached to listeners.
+const ROUTES: [&str; 2] = [kinds::HTTP_ROUTE, kinds::GRPC_ROUTE];
 
 /// Returns the health of the story's Holdfast.
 pub(super) fn health(stage: &StoryStage, engine: &Engine) -> Health {
@@ -65,6 +68,8 @@ pub(super) fn check(stage: &StoryStage, engine: &Engine, health: &Health, wrong:
     what_is_not_served_is_not_there(stage, engine, health, wrong);
     plain_ports_that_are_open_refuse_nothing(engine, health, wrong);
     routes_that_are_not_accepted_are_in_a_finding(engine, health, wrong);
+    routes_at_closed_listeners_are_in_their_findings(engine, health, wrong);
+    routes_without_any_listener_are_not_there(stage, engine, health, wrong);
 }
 
 /// Checks that no finding of translation is about an object of which all faults follow from faults of other objects.
@@ -87,24 +92,29 @@ fn consequences_are_no_findings(engine: &Engine, health: &Health, wrong: &mut Ve
 /// Checks that no Envoy has a route of an object with an outage that lists no part of it: such an outage reads "it is
 /// not served".
 fn what_is_not_served_is_not_there(stage: &StoryStage, engine: &Engine, health: &Health, wrong: &mut Vec<String>) {
-    // An Envoy of a Gateway that was deleted keeps what it has.
-    let is_served =
-        |envoy: &&Envoy| envoy.connected && !envoy.silent && !envoy.ignores && engine.fleet(&envoy.id.fleet).is_some();
     let routed = [kinds::HTTP_ROUTE, kinds::GRPC_ROUTE, kinds::HTTP_PROXY];
     for finding in health.outages.iter().filter(|finding| finding.served.is_empty()) {
         for key in finding.objects.iter().map(|subject| subject.object.key()) {
-            let part = format!("{}/{}/{}/", key.kind.to_lowercase(), key.namespace, key.name);
-            let has = |envoy: &&Envoy| {
-                let mut tables = envoy.taken.iter().filter(|((kind, _), _)| *kind == ResourceType::Route);
-                tables.any(|(_, resource)| serves(&resource.body, &part))
-            };
+            let mut envoys = stage.envoys.values().filter(|envoy| is_served(envoy, engine));
             if routed.contains(&&*key.kind)
-                && let Some(envoy) = stage.envoys.values().filter(is_served).find(has)
+                && let Some(envoy) = envoys.find(|envoy| has_routes_of(envoy, &key))
             {
                 wrong.push(format!("{key} is not served, and {} has routes of it: {finding:?}", envoy.id.node));
             }
         }
     }
+}
+
+/// Checks whether an Envoy applies what it is sent. An Envoy of a Gateway that was deleted keeps what it has.
+fn is_served(envoy: &Envoy, engine: &Engine) -> bool {
+    envoy.connected && !envoy.silent && !envoy.ignores && engine.fleet(&envoy.id.fleet).is_some()
+}
+
+/// Checks whether an Envoy serves a route of an object.
+fn has_routes_of(envoy: &Envoy, key: &ObjectKey) -> bool {
+    let part = format!("{}/{}/{}/", key.kind.to_lowercase(), key.namespace, key.name);
+    let mut tables = envoy.taken.iter().filter(|((kind, _), _)| *kind == ResourceType::Route);
+    tables.any(|(_, resource)| serves(&resource.body, &part))
 }
 
 /// Checks whether a route configuration serves a route with this prefix of its name. A closed route has a direct response.
@@ -153,6 +163,55 @@ fn routes_that_are_not_accepted_are_in_a_finding(engine: &Engine, health: &Healt
         };
         if let Some(condition) = conditions.into_iter().find(is_refusal) {
             wrong.push(format!("{} is in no finding, and has the condition {condition}", status.object));
+        }
+    }
+}
+
+/// Checks that the findings of a closed listener list as many routes as are attached to it.
+fn routes_at_closed_listeners_are_in_their_findings(engine: &Engine, health: &Health, wrong: &mut Vec<String>) {
+    for gateway in engine.gateways() {
+        for (index, listener) in gateway.listeners.iter().enumerate() {
+            let section = format!("listeners[{index}]");
+            let is_it = |served: &&ServedInstead| {
+                &*served.object.kind == kinds::GATEWAY
+                    && served.object.key().namespaced_name() == *gateway.name
+                    && served.gateway == gateway.name
+                    && *served.section == *section
+            };
+            let is_about = |finding: &&HealthFinding| finding.served.iter().any(|served| is_it(&served));
+            let about: Vec<&HealthFinding> = health.outages.iter().filter(is_about).collect();
+            let routes =
+                about.iter().flat_map(|finding| &finding.served).filter(|served| served.gateway == gateway.name);
+            let routes: BTreeSet<ObjectKey> =
+                routes.map(|served| served.object.key()).filter(|key| ROUTES.contains(&&*key.kind)).collect();
+            let attached = usize::try_from(listener.attached_routes).unwrap_or_default();
+            if !about.is_empty() && routes.len() < attached {
+                wrong.push(format!(
+                    "{} {section} is closed, and of its {attached} routes its findings list {routes:?}: {about:?}",
+                    gateway.name
+                ));
+            }
+        }
+    }
+}
+
+/// Checks that no Envoy of a Gateway has routes of a route object with connections that are reported as refused at all
+/// of its listeners.
+fn routes_without_any_listener_are_not_there(
+    stage: &StoryStage,
+    engine: &Engine,
+    health: &Health,
+    wrong: &mut Vec<String>,
+) {
+    let is_lost = |served: &&ServedInstead| {
+        let nowhere = served.section.is_empty() && served.listener.is_none();
+        nowhere && ROUTES.contains(&&*served.object.kind) && matches!(served.gets, Gets::Refused | Gets::PortInUse)
+    };
+    for served in health.outages.iter().flat_map(|finding| &finding.served).filter(is_lost) {
+        let key = served.object.key();
+        let at = |envoy: &&Envoy| envoy.id.fleet == served.gateway && is_served(envoy, engine);
+        if let Some(envoy) = stage.envoys.values().filter(at).find(|envoy| has_routes_of(envoy, &key)) {
+            wrong.push(format!("{key} is reported as not served, and {} has routes of it: {served:?}", envoy.id.node));
         }
     }
 }

@@ -46,6 +46,7 @@ pub(super) fn services_without_endpoints(engine: &Engine, found: &mut Vec<Object
                     object: engine.identity(&object, None),
                     gateway: name.clone(),
                     section,
+                    listener: None,
                     gets: if is_whole { Gets::Status { status: STATUS } } else { Gets::Share { status: STATUS } },
                     hosts,
                     paths,

@@ -46,25 +46,29 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
                 listeners.any(|one| one.name == listener.name && one.state == ListenerState::Serving)
             };
             let is_closed = listener.state != ListenerState::Serving;
-            let gets = if served.is_empty() || !served.iter().all(serving) {
-                let plan = served.iter().find(|plan| !serving(plan)).copied().unwrap_or(plan);
-                if is_closed { vec![closed(listener, plan)] } else { Vec::new() }
+            let without = match served.is_empty() {
+                true => is_closed.then_some(plan),
+                false => served.iter().find(|plan| !serving(plan)).copied(),
+            };
+            let lost = without.map(|plan| closed(listener, plan));
+            let gets = if let Some(lost) = &lost {
+                if is_closed { vec![lost.clone()] } else { Vec::new() }
             } else {
                 let mut earlier = earlier_certificates(listener, &served, &backfilled);
                 earlier.extend(is_untrusted(listener, &served).then_some(Gets::Untrusted));
                 if earlier.is_empty() && is_closed { vec![Gets::AsBefore] } else { earlier }
             };
-            if gets.is_empty() {
-                continue;
-            }
             let empty = Roots::new();
-            let roots = if listener.proxies { &*roots } else { &empty };
+            let roots = if listener.proxies && !gets.is_empty() { &*roots } else { &empty };
             let writers = writers(key, listener, roots);
-            if let Some(gets) = gets.iter().find(|gets| gets.severity() == Severity::Outage)
-                && !listener.proxies
-            {
+            let lost = lost.or_else(|| gets.iter().find(|gets| gets.severity() == Severity::Outage).cloned());
+            if let Some(lost) = lost.filter(|_| !listener.proxies) {
                 let id = ListenerId { gateway: key.clone(), name: listener.name.clone() };
-                unserved.insert(id, (gets.clone(), writers.clone()));
+                let at_fault = match gets.is_empty() {
+                    true => behind_step(effects, listener.owner(key), &plan.name, &field(listener)),
+                    false => writers.clone(),
+                };
+                unserved.insert(id, (lost, at_fault));
             }
             for (object, section) in writers {
                 let is_known = known.contains(&(object.clone(), plan.name.clone(), section.clone()));
@@ -72,6 +76,7 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
                     object: engine.identity(&object, None),
                     gateway: plan.name.clone(),
                     section: section.clone(),
+                    listener: None,
                     gets: gets.clone(),
                     hosts: listener.hostname.iter().cloned().collect(),
                     paths: BTreeSet::new(),
@@ -91,32 +96,51 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
     effects.extend(routes_below(engine, &unserved));
 }
 
-/// Listeners that are not served: what clients get, and the objects that define the listener, each with its section.
+/// Returns the objects because of which a step of the fallback closes a listener, each with the part at fault.
+fn behind_step(effects: &[Effect], owner: &ObjectKey, gateway: &str, section: &str) -> Vec<(ObjectKey, Arc<str>)> {
+    let of_step = effects
+        .iter()
+        .filter(|effect| *effect.section == *section && *effect.gateway == *gateway && effect.object.key() == *owner);
+    let parts =
+        of_step.flat_map(|effect| effect.causes.iter().map(|cause| (cause.clone(), effect.causing_section.clone())));
+    parts.collect()
+}
+
+/// Listeners that are not served: what clients get, and the objects at fault, each with the part at fault.
 type Unserved = BTreeMap<ListenerId, (Gets, Vec<(ObjectKey, Arc<str>)>)>;
 
-/// Returns the effects on routes with a parent of which no listener is served.
+/// Returns the effects on routes below these listeners: on a whole parent of which no listener is served, else on the
+/// route at each of these listeners.
 fn routes_below(engine: &Engine, unserved: &Unserved) -> Vec<Effect> {
     let mut effects = Vec::new();
     if unserved.is_empty() {
         return effects;
     }
     for (key, plan) in engine.translator.routes() {
-        let is_unserved = |attachment: &Attachment| unserved.contains_key(&attachment.listener);
+        // A listener serves the hosts that no more specific listener of the port owns.
+        let is_unserved =
+            |attachment: &Attachment| unserved.contains_key(&attachment.listener) || attachment.owned.is_empty();
         let is_lost = plan.parents.iter().flat_map(|parent| &parent.attachments).all(is_unserved);
-        for parent in plan.parents.iter().filter(|parent| parent.attachments.iter().all(is_unserved)) {
-            let section = if is_lost { String::new() } else { at("parentRefs", parent.index) };
+        for parent in &plan.parents {
+            let is_closed = parent.attachments.iter().all(is_unserved);
+            let section = if is_lost || !is_closed { String::new() } else { at("parentRefs", parent.index) };
             for attachment in &parent.attachments {
                 let Some((gets, writers)) = unserved.get(&attachment.listener) else { continue };
                 effects.extend(writers.iter().map(|(writer, causing_section)| Effect {
                     object: engine.identity(key, None),
                     gateway: parent.gateway.namespaced_name().into(),
                     section: section.as_str().into(),
+                    listener: (!is_closed).then(|| attachment.listener.name.clone()),
                     gets: gets.clone(),
                     hosts: attachment.hosts.iter().map(|host| host.domain().into()).collect(),
                     paths: BTreeSet::new(),
                     causes: BTreeSet::from([writer.clone()]),
                     causing_section: causing_section.clone(),
-                    message: format!("no listener of {} is served", parent.gateway.namespaced_name()),
+                    message: if is_closed {
+                        format!("no listener of {} is served", parent.gateway.namespaced_name())
+                    } else {
+                        format!("listener {} is not served", attachment.listener.name)
+                    },
                     version: None,
                 }));
             }

@@ -55,6 +55,7 @@ pub fn effect(object: Identity, section: &str, gets: Gets, causes: &[&Identity])
         object,
         gateway: "infra/public".into(),
         section: section.into(),
+        listener: None,
         gets,
         hosts: BTreeSet::from([Arc::from("shop.example.com")]),
         paths: BTreeSet::from([Arc::from("/cart/*")]),

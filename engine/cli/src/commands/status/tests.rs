@@ -3,10 +3,12 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
+use holdfast_api::fault::Class;
 use holdfast_api::settings::Settings;
 use holdfast_engine::health::facts::{Effect, ObjectProblem};
+use holdfast_engine::health::view::Gets;
 use holdfast_engine::health::{SettingsInForce, judge};
-use holdfast_test_support::facts::{broken_shop, facts};
+use holdfast_test_support::facts::{broken_shop, effect, facts, found, identity};
 
 use super::*;
 
@@ -71,6 +73,29 @@ fn what_is_too_much_for_a_screen_is_counted() {
     let text = text::format(&judge(&facts), &SelectedPart::default(), ADDRESS, NOW, Style::Plain);
     assert!(text.contains(", and 59 more with the same cause\n"), "{text}");
     assert!(text.contains(" and 54 more (--output json shows all)\n"), "{text}");
+}
+
+#[test]
+fn a_route_that_other_listeners_serve_is_affected_at_the_closed_listener() {
+    let gateway = identity("Gateway", "infra", "public");
+    let of = |gets: Gets| {
+        let mut facts = facts();
+        let message = "Secret infra/shop does not exist";
+        let field = "spec.listeners[1].tls.certificateRefs[0]";
+        facts.found.push(found(gateway.clone(), field, Class::Referential, "InvalidCertificateRef", message));
+        facts.effects.push(effect(gateway.clone(), "listeners[1]", gets.clone(), &[]));
+        let route = effect(identity("HTTPRoute", "shop", "cart"), "", gets, &[&gateway]);
+        facts.effects.push(Effect { listener: Some("https".into()), causing_section: "listeners[1]".into(), ..route });
+        text::format(&judge(&facts), &SelectedPart::default(), ADDRESS, NOW, Style::Plain)
+    };
+    let text = of(Gets::Refused);
+    let line = "\n  affects  HTTPRoute shop/cart: not served at listener https (shop.example.com); \
+                other listeners serve it\n";
+    assert!(text.contains(line) && !text.contains("it is not served"), "{text}");
+    let text = of(Gets::Untrusted);
+    let line = "\n  affects  HTTPRoute shop/cart: clients that verify certificates refuse connections to it at \
+                listener https (shop.example.com); other listeners serve it\n";
+    assert!(text.contains(line), "{text}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use holdfast_check::certificate::DateFault;
 use holdfast_check::time::Moment;
@@ -258,6 +259,9 @@ fn how(finding: &HealthFinding, severity: Severity) -> &'static str {
 /// What clients receive, with the affected requests.
 fn gets(served: &ServedInstead) -> String {
     let section = if served.section.is_empty() { "it".to_owned() } else { plain(&served.section) };
+    if let Some(listener) = &served.listener {
+        return at_one_listener(served, listener, &section);
+    }
     let what = match &served.gets {
         Gets::Status { status } => format!("{section} answers {status}"),
         Gets::Share { status } => format!("a share of the requests to {section} gets status {status}"),
@@ -289,9 +293,27 @@ fn gets(served: &ServedInstead) -> String {
     if served.gets.severity() != Severity::Outage || served.hosts.is_empty() {
         return what;
     }
-    let hosts = listed(served.hosts.iter().map(|host| if &**host == "*" { "any host" } else { host }));
+    let hosts = hosts(&served.hosts);
     let paths = listed(served.paths.iter().map(|path| &**path));
     if paths.is_empty() { format!("{what}: {hosts}") } else { format!("{what}: {hosts} {paths}") }
+}
+
+/// What clients receive at the only listener that does not serve an object, with its hosts.
+fn at_one_listener(served: &ServedInstead, listener: &str, section: &str) -> String {
+    let what = match served.gets {
+        Gets::Untrusted => format!("clients that verify certificates refuse connections to {section}"),
+        _ if served.section.is_empty() => "not served".to_owned(),
+        _ => format!("{section} is not served"),
+    };
+    let hosts = match served.hosts.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", hosts(&served.hosts)),
+    };
+    format!("{what} at listener {}{hosts}; other listeners serve it", plain(listener))
+}
+
+fn hosts(hosts: &BTreeSet<Arc<str>>) -> String {
+    listed(hosts.iter().map(|host| if &**host == "*" { "any host" } else { host }))
 }
 
 /// Another place with the cause of a finding: a field of its first object, or another object.

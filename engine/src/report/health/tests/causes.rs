@@ -228,7 +228,7 @@ fn a_route_of_conflicted_listeners_is_affected_and_gets_404_where_envoy_listens(
         let below = "parentRefs: [{name: public, namespace: infra, sectionName: a}]";
         let lost = route(1, &exact("/lost")).replace("parentRefs: [{name: public, namespace: infra}]", below);
         scene.apply(&lost.replace("name: cart, namespace: shop, uid: route-1", "name: lost, namespace: shop"));
-        one(&scene, &combination, (Severity::Outage, "Gateway public", &["HTTPRoute lost"]));
+        one(&scene, &combination, (Severity::Outage, "Gateway public", &["HTTPRoute cart", "HTTPRoute lost"]));
         let gets: BTreeSet<_> = health(&scene)
             .outages
             .iter()
@@ -236,5 +236,32 @@ fn a_route_of_conflicted_listeners_is_affected_and_gets_404_where_envoy_listens(
             .map(|served| served.gets.clone())
             .collect();
         assert_eq!(gets, BTreeSet::from([Gets::Status { status: 404 }]), "{combination:?}: {:#?}", health(&scene));
+    }
+}
+
+#[test]
+fn a_route_at_a_served_and_a_closed_listener_is_affected_at_the_closed_one() {
+    let all = "allowedRoutes: {namespaces: {from: All}}";
+    let conflicted = format!(
+        "- {{name: a, port: 8080, protocol: HTTP, hostname: x.test, {all}}}\n  \
+         - {{name: b, port: 8080, protocol: HTTP, hostname: x.test, {all}}}\n  - {{name: http,"
+    );
+    let without_certificate = format!(
+        "- {{name: a, port: 8443, protocol: HTTPS, {all}, tls: {{certificateRefs: [{{name: none}}]}}}}\n  - {{name: http,"
+    );
+    for (combination, listeners) in
+        GATES.into_iter().flat_map(|gates| [(gates, &conflicted), (gates, &without_certificate)])
+    {
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.apply(&BASE.replace("- {name: http,", listeners));
+        scene.apply(&route(1, &exact("/fine")));
+        one(&scene, &combination, (Severity::Outage, "Gateway public", &["HTTPRoute cart"]));
+        let served = health(&scene).outages.into_iter().flat_map(|finding| finding.served);
+        let of_route = served.filter(|served| &*served.object.kind == "HTTPRoute");
+        let at: BTreeSet<_> = of_route.map(|served| (served.section.clone(), served.listener.clone())).collect();
+        let closed = if listeners == &conflicted { vec!["a", "b"] } else { vec!["a"] };
+        let expected = closed.into_iter().map(|name| (Arc::from(""), Some(Arc::from(name)))).collect();
+        assert_eq!(at, expected, "{combination:?}: {:#?}", health(&scene));
+        assert_eq!(answer(&scene, "/fine"), Some(200), "{combination:?}");
     }
 }
