@@ -101,6 +101,11 @@ impl Graph {
         self.readers.values().flatten().cloned().collect()
     }
 
+    /// Returns the edges that the translation of `reader` recorded, in order.
+    pub fn read_by(&self, reader: &ObjectKey) -> &[Edge] {
+        self.readers.get(reader).map_or(&[], Vec::as_slice)
+    }
+
     /// Returns the number of edges.
     pub fn edge_count(&self) -> usize {
         self.graph.edge_count()

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdfast_api::section::HOST;
+use holdfast_api::apis::kinds;
+use holdfast_api::fault::Fault;
+use holdfast_api::section::{HOST, unit};
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::{ClosedBy, ExcludedObject, ReplacedObject, Scope};
 use holdfast_graph::{Node, ObjectKey, Step};
@@ -12,15 +14,21 @@ use holdfast_translate::claims::{ListenerId, Parent};
 use holdfast_translate::listener::ListenerState;
 
 use super::FallbackSurvey;
+use crate::engine::Engine;
 use crate::report::ReplacementView;
 use crate::report::health::listeners;
 
-/// A closed part, with its cause.
+/// Kinds of backends that routes reference.
+const BACKENDS: [&str; 2] = [kinds::SERVICE, kinds::BACKEND];
+/// The reason of a reference without a grant.
+const NOT_PERMITTED: &str = "RefNotPermitted";
+
+/// A closed part, with its causes.
 struct Closed {
     gateway: Arc<str>,
     node: Node,
     scope: Scope,
-    cause: ObjectKey,
+    causes: BTreeSet<ObjectKey>,
     response: Option<u16>,
     closed_by: ClosedBy,
 }
@@ -29,23 +37,47 @@ struct Closed {
 pub(super) fn add(survey: &mut FallbackSurvey<'_>) {
     let engine = survey.engine;
     for replacement in engine.replacements() {
-        note(survey, of_replacement(replacement));
+        note(survey, of_replacement(survey.engine, replacement));
     }
     for closed in listeners_and_routes(survey) {
         note(survey, closed);
     }
 }
 
-fn of_replacement(view: ReplacementView) -> Closed {
+fn of_replacement(engine: &Engine, view: ReplacementView) -> Closed {
+    let absent = if view.lacks_backend { absent_backends(engine, &view) } else { BTreeSet::new() };
     let ReplacementView { gateway, object, section, scope, response, policy, lacks_backend, .. } = view;
     let closed_by = if lacks_backend { ClosedBy::MissingBackend } else { ClosedBy::Translation };
-    let cause = policy.unwrap_or_else(|| object.clone());
+    let causes = if absent.is_empty() { BTreeSet::from([policy.unwrap_or_else(|| object.clone())]) } else { absent };
     let scope = match scope {
         "virtualHost" => Scope::VirtualHost,
         "routeConfiguration" => Scope::RouteConfiguration,
         _ => super::scope(&section),
     };
-    Closed { gateway: gateway.into(), node: Node::section(object, section.as_str()), scope, cause, response, closed_by }
+    Closed {
+        gateway: gateway.into(),
+        node: Node::section(object, section.as_str()),
+        scope,
+        causes,
+        response,
+        closed_by,
+    }
+}
+
+/// Returns the backends that a part of a route references and that do not exist. Empty if another mistake of the route
+/// is the reason: a reference without a grant, a port that the Service lacks, or no reference at all.
+fn absent_backends(engine: &Engine, view: &ReplacementView) -> BTreeSet<ObjectKey> {
+    let Some(plan) = engine.translator.route(&view.object) else { return BTreeSet::new() };
+    // The references of a last valid version are not in the graph.
+    let is_desired = plan.replaced.iter().any(|one| one.section == view.section && one.message == view.message);
+    let in_part = |fault: &&Fault| unit(&fault.field) == view.section && fault.is_missing_backend();
+    let faults: Vec<&Fault> = plan.faults.iter().filter(in_part).collect();
+    if !is_desired || faults.iter().any(|fault| fault.reason == NOT_PERMITTED) {
+        return BTreeSet::new();
+    }
+    let read = engine.graph().read_by(&view.object).iter().filter(|edge| *edge.from.section == *view.section);
+    let absent = read.map(|edge| &edge.to.key).filter(|key| BACKENDS.contains(&&*key.kind) && !engine.is_there(key));
+    absent.cloned().collect()
 }
 
 /// Returns the listeners that some Envoys are not served, and the routes at such listeners only.
@@ -75,8 +107,8 @@ fn listeners_and_routes(survey: &FallbackSurvey<'_>) -> Vec<Closed> {
                     true => (Node::section(writer, section), Scope::Host),
                     false => (listener.unit(key), Scope::Listener),
                 };
-                let (gateway, cause) = (plan.name.clone(), node.key.clone());
-                closed.push(Closed { gateway, node, scope, cause, response: None, closed_by: ClosedBy::Translation });
+                let (gateway, causes) = (plan.name.clone(), BTreeSet::from([node.key.clone()]));
+                closed.push(Closed { gateway, node, scope, causes, response: None, closed_by: ClosedBy::Translation });
             }
         }
     }
@@ -92,9 +124,9 @@ fn listeners_and_routes(survey: &FallbackSurvey<'_>) -> Vec<Closed> {
                 false => (holdfast_api::fault::at("parentRefs", parent.index), Scope::ParentRef),
             };
             let node = Node::section(key.clone(), section.as_str());
-            let cause = parent.set.as_ref().unwrap_or(&parent.gateway).clone();
+            let causes = BTreeSet::from([parent.set.as_ref().unwrap_or(&parent.gateway).clone()]);
             let gateway = parent.gateway.namespaced_name().into();
-            closed.push(Closed { gateway, node, scope, cause, response: None, closed_by: ClosedBy::Translation });
+            closed.push(Closed { gateway, node, scope, causes, response: None, closed_by: ClosedBy::Translation });
         }
     }
     closed
@@ -102,7 +134,7 @@ fn listeners_and_routes(survey: &FallbackSurvey<'_>) -> Vec<Closed> {
 
 /// Adds a closed part, unless a step of the plan reports it. A Gateway that is held is reported as such.
 fn note(survey: &mut FallbackSurvey<'_>, closed: Closed) {
-    let Closed { gateway, node, scope, cause, response, closed_by } = closed;
+    let Closed { gateway, node, scope, causes, response, closed_by } = closed;
     let Some(state) = survey.gateways.iter_mut().find(|state| state.name == gateway) else { return };
     let steps = &state.deviations.steps;
     // The step of a backfilled object does not report that its last valid version lacks a backend.
@@ -114,7 +146,7 @@ fn note(survey: &mut FallbackSurvey<'_>, closed: Closed) {
     // Missing backends have a metric and an alert of their own.
     state.closes |= closed_by != ClosedBy::MissingBackend;
     let object = survey.identity(&node.key, None);
-    let causing_objects = BTreeSet::from([cause.to_string()]);
+    let causing_objects: BTreeSet<String> = causes.iter().map(ToString::to_string).collect();
     let Node { key, section } = node;
     match response {
         Some(response) => {

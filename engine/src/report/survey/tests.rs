@@ -432,6 +432,35 @@ fn a_missing_backend_is_on_the_page_and_no_fallback_in_metrics() {
 }
 
 #[test]
+fn the_cause_of_a_missing_backend_is_the_absent_object_or_else_the_route() {
+    let route = |reference: &str| route(5, &exact("/fine")).replacen("{name: cart, port: 80}", reference, 1);
+    let proxy = "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {name: root, namespace: shop}\n\
+                 spec: {virtualhost: {fqdn: proxy.test}, routes: [{services: [{name: nowhere, port: 80}]}]}";
+    let own = "gateway.networking.k8s.io/HTTPRoute:shop/cart";
+    let cases = [
+        (route("{name: nowhere, port: 80}"), vec!["core/Service:shop/nowhere"]),
+        (
+            route("{name: nowhere, port: 80}, {name: gone, port: 80}, {name: cart, port: 80, weight: 0}"),
+            vec!["core/Service:shop/gone", "core/Service:shop/nowhere"],
+        ),
+        (
+            route("{group: gateway.kgateway.dev, kind: Backend, name: nowhere}"),
+            vec!["gateway.kgateway.dev/Backend:shop/nowhere"],
+        ),
+        (proxy.to_owned(), vec!["core/Service:shop/nowhere"]),
+        (route("{name: cart, port: 81}"), vec![own]),
+        (route("{name: nowhere, namespace: other, port: 80}"), vec![own]),
+        (route("{name: cart, port: 80, weight: 0}"), vec![own]),
+    ];
+    for (yaml, expected) in cases {
+        let mut scene = Scene::new(Fallback::default(), envoys());
+        scene.apply(&yaml);
+        let page = scene.report();
+        assert_eq!(page["replacedObjects"][0]["causingObjects"], json!(expected), "{yaml}: {page:#}");
+    }
+}
+
+#[test]
 fn desired_rules_in_a_last_valid_version_are_named() {
     let mut scene = Scene::new(last_valid(), envoys());
     scene.apply(OLD_SERVICE);
