@@ -167,7 +167,7 @@ fn routes_that_are_not_accepted_are_in_a_finding(engine: &Engine, health: &Healt
     }
 }
 
-/// Checks that the findings of a closed listener list as many routes as are attached to it.
+/// Checks that the findings of a listener that refuses connections list as many routes as are attached to it.
 fn routes_at_closed_listeners_are_in_their_findings(engine: &Engine, health: &Health, wrong: &mut Vec<String>) {
     for gateway in engine.gateways() {
         for (index, listener) in gateway.listeners.iter().enumerate() {
@@ -177,6 +177,7 @@ fn routes_at_closed_listeners_are_in_their_findings(engine: &Engine, health: &He
                     && served.object.key().namespaced_name() == *gateway.name
                     && served.gateway == gateway.name
                     && *served.section == *section
+                    && is_without_connections(served)
             };
             let is_about = |finding: &&HealthFinding| finding.served.iter().any(|served| is_it(&served));
             let about: Vec<&HealthFinding> = health.outages.iter().filter(is_about).collect();
@@ -195,6 +196,10 @@ fn routes_at_closed_listeners_are_in_their_findings(engine: &Engine, health: &He
     }
 }
 
+fn is_without_connections(served: &ServedInstead) -> bool {
+    matches!(served.gets, Gets::Refused | Gets::PortInUse)
+}
+
 /// Checks that no Envoy of a Gateway has routes of a route object with connections that are reported as refused at all
 /// of its listeners.
 fn routes_without_any_listener_are_not_there(
@@ -205,7 +210,7 @@ fn routes_without_any_listener_are_not_there(
 ) {
     let is_lost = |served: &&ServedInstead| {
         let nowhere = served.section.is_empty() && served.listener.is_none();
-        nowhere && ROUTES.contains(&&*served.object.kind) && matches!(served.gets, Gets::Refused | Gets::PortInUse)
+        nowhere && ROUTES.contains(&&*served.object.kind) && is_without_connections(served)
     };
     for served in health.outages.iter().flat_map(|finding| &finding.served).filter(is_lost) {
         let key = served.object.key();

@@ -25,6 +25,10 @@ const BURST_EVERY: u64 = 12;
 const KILL_EVERY: u64 = 120;
 /// One in this number of steps kills an Envoy.
 const KILL_ENVOY_EVERY: u64 = 150;
+/// One in this number of steps stops an Envoy (SIGSTOP).
+const FREEZE_ENVOY_EVERY: u64 = 200;
+/// One in this number of steps continues the stopped Envoy, after seconds: some streams are given up, others are not.
+const THAW_ENVOY_EVERY: u64 = 60;
 /// One in this number of steps starts what was killed.
 const START_EVERY: u64 = 6;
 /// After one in this number of creations, deletions and changes of the protection, the route stays so for a while: only
@@ -73,10 +77,11 @@ impl Attack<'_> {
         Ok(())
     }
 
-    /// Sometimes kills or starts a process; one Envoy is always up.
+    /// Sometimes kills, stops or starts a process; one Envoy at most is not up.
     async fn kill(&mut self, processes: &mut Processes) -> Result<()> {
         let is_down = self.shared.lock().envoys.values().any(Option::is_none);
         let (kills, kills_envoy) = (self.dice.one_in(KILL_EVERY), self.dice.one_in(KILL_ENVOY_EVERY));
+        let (freezes, thaws) = (self.dice.one_in(FREEZE_ENVOY_EVERY), self.dice.one_in(THAW_ENVOY_EVERY));
         let (starts, starts_envoy) = (self.dice.one_in(START_EVERY), self.dice.one_in(START_EVERY));
         let index = self.dice.index(processes.envoys());
         if kills {
@@ -84,8 +89,13 @@ impl Attack<'_> {
         } else if starts {
             processes.start_holdfast()?;
         }
+        if thaws {
+            processes.thaw_envoy();
+        }
         if kills_envoy && !is_down {
             processes.kill_envoy(index)?;
+        } else if freezes && !is_down {
+            processes.freeze_envoy(index);
         } else if starts_envoy {
             for index in 0..processes.envoys() {
                 processes.start_envoy(index).await?;

@@ -1,8 +1,9 @@
 //! The adversary: a seeded program that attacks Holdfast without a probe, through files and kills, while oracles send
 //! requests all the time.
 //!
-//! Two namespaces make edits of every sort, valid and broken; Holdfast and Envoys are killed; in some runs one Envoy
-//! refuses or accepts what the others do not. A third namespace makes only valid edits. Three oracles must hold:
+//! Two namespaces make edits of every sort, valid and broken; Holdfast and Envoys are killed, and Envoys are stopped for
+//! seconds; in some runs one Envoy refuses or accepts what the others do not. A third namespace makes only valid edits.
+//! Three oracles must hold:
 //!
 //! 1. A guarded route never responds from its backend without the credentials, whatever is broken.
 //! 2. The third namespace is served as desired.

@@ -22,6 +22,8 @@ pub(super) struct Processes {
     pub(super) holdfast: Option<Holdfast>,
     /// The Envoys, unless they are killed.
     envoys: Vec<(FleetEnvoy, Option<RunningEnvoy>)>,
+    /// The Envoy that is stopped (SIGSTOP), if any.
+    frozen: Option<usize>,
     _backends: Vec<Echo>,
 }
 
@@ -46,7 +48,8 @@ impl Processes {
         let options = unprobed(world, row.flags())?.args(&["--httpproxy-gateway", "default/public"]);
         let envoys = row.envoys().into_iter().map(|envoy| (envoy, None)).collect();
         let (world, shared) = (world.clone(), shared.clone());
-        let mut processes = Self { world, shared, port, options, holdfast: None, envoys, _backends: backends };
+        let mut processes =
+            Self { world, shared, port, options, holdfast: None, envoys, frozen: None, _backends: backends };
         processes.start_all().await?;
         Ok(processes)
     }
@@ -54,6 +57,7 @@ impl Processes {
     /// Starts everything that is not up, and waits until Holdfast is ready.
     pub(super) async fn start_all(&mut self) -> Result<()> {
         self.start_holdfast()?;
+        self.thaw_envoy();
         for index in 0..self.envoys.len() {
             self.start_envoy(index).await?;
         }
@@ -109,6 +113,29 @@ impl Processes {
             running.kill()?;
         }
         Ok(())
+    }
+
+    /// Stops an Envoy, if it is up: its sockets stay open, and nothing answers.
+    pub(super) fn freeze_envoy(&mut self, index: usize) {
+        let (envoy, running) = &self.envoys[index];
+        if let Some(running) = running {
+            running.freeze();
+            self.frozen = Some(index);
+            let mut state = self.shared.lock();
+            state.envoys.insert(envoy.node.clone(), None);
+            state.record.add_process("FreezeEnvoy", &envoy.node);
+        }
+    }
+
+    /// Continues the stopped Envoy.
+    pub(super) fn thaw_envoy(&mut self) {
+        let Some((envoy, running)) = self.frozen.take().map(|index| &self.envoys[index]) else { return };
+        if let Some(running) = running {
+            running.thaw();
+            let mut state = self.shared.lock();
+            state.envoy_starts(&envoy.node);
+            state.record.add_process("ThawEnvoy", &envoy.node);
+        }
     }
 
     /// The configuration of each Envoy about a route, for the report of a failure.
