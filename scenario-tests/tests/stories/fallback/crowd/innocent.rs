@@ -21,8 +21,6 @@ const BROKEN: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(5);
 /// The name of the route that is edited.
 const EDITED: &str = "edited";
-/// The name of the route that is created, guarded and deleted.
-const FRESH: &str = "fresh";
 
 /// The sorts of edits, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +61,8 @@ pub(super) struct Innocent {
     header: usize,
     /// The number in the hostname.
     host: usize,
-    /// The number in the path of the new route, which is different in each turn.
+    /// The number in the name and the path of the new route. They are different in each turn: a deleted policy still
+    /// guards a new route of the same name for a moment.
     fresh: usize,
 }
 
@@ -148,8 +147,13 @@ impl Innocent {
         Ok(self.answered(&[self.edited()], |replies| self.is_as_written(&replies[0])).await)
     }
 
+    /// The name of the route that is created, guarded and deleted.
+    fn fresh_name(&self) -> String {
+        format!("fresh{}", self.fresh)
+    }
+
     fn path_of_fresh(&self) -> String {
-        format!("/fresh{}", self.fresh)
+        format!("/{}", self.fresh_name())
     }
 
     fn fresh_route(&self) -> String {
@@ -157,7 +161,7 @@ impl Innocent {
             "rules:\n- matches: [{{path: {{type: PathPrefix, value: {}}}}}]\n  backendRefs: [{{name: echo, port: 8080}}]\n",
             self.path_of_fresh()
         );
-        route_of(INNOCENT, FRESH, &spec)
+        route_of(INNOCENT, &self.fresh_name(), &spec)
     }
 
     async fn new_route(&mut self) -> Result<Option<Duration>> {
@@ -174,7 +178,7 @@ impl Innocent {
             "{{apiVersion: v1, kind: Secret, metadata: {{name: keys{number}, namespace: {INNOCENT}}}, stringData: {{client: {key}}}}}"
         );
         let spec = format!("apiKeyAuth: {{secretRef: {{name: keys{number}}}}}\n");
-        self.world.write("innocent-guard.yaml", documents(&[secret, policy(INNOCENT, FRESH, &spec)]))?;
+        self.world.write("innocent-guard.yaml", documents(&[secret, policy(INNOCENT, &self.fresh_name(), &spec)]))?;
         let request = get(self.port, &self.path_of_fresh());
         let requests = [request.clone(), request.header("api-key", &key)];
         let is_guarded = |replies: &[Reply]| replies[0].status.as_u16() == 401 && is_pod(&replies[1], "echo");
