@@ -36,7 +36,7 @@ const FLAPPING: Row = Row {
 const SHORT: Row = Row { lasts: Duration::from_secs(40), ..FLAPPING };
 
 /// The table.
-pub(super) const ROWS: [Row; 9] = [
+pub(super) const ROWS: [Row; 11] = [
     FLAPPING,
     Row { name: "headers-100-gate-only", uses_last_valid: false, ..FLAPPING },
     Row { name: "headers-100-accepted", has_accepted_version: true, ..FLAPPING },
@@ -46,4 +46,14 @@ pub(super) const ROWS: [Row; 9] = [
     Row { name: "policies-30-gate-only", objects: 30, edit: Policies, uses_last_valid: false, ..SHORT },
     Row { name: "hostnames-100-3-envoys", edit: Hostnames, namespaces: 3, envoys: 3, ..SHORT },
     Row { name: "headers-100-probe", has_probe: true, ..SHORT },
+    Row { name: "headers-200-probe", objects: 200, per_second: 50, has_probe: true, ..SHORT },
+    Row {
+        name: "hostnames-200-3-envoys",
+        objects: 200,
+        per_second: 50,
+        edit: Hostnames,
+        namespaces: 3,
+        envoys: 3,
+        ..SHORT
+    },
 ];
