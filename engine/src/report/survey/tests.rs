@@ -460,6 +460,34 @@ fn the_cause_of_a_missing_backend_is_the_absent_object_or_else_the_route() {
     }
 }
 
+/// A rule is without a backend only if all its references are missing backends, in any order.
+#[test]
+fn a_rule_with_a_missing_backend_and_another_error_counts_as_closed() {
+    let fine = route(5, &exact("/fine"));
+    let (missing, outside) = ("{name: nowhere, port: 80}", "{name: outside, port: 80}");
+    let ignored = "{name: cart, port: 80, weight: 0}";
+    let cases = [
+        ([missing, outside], ClosedBy::Translation),
+        ([outside, missing], ClosedBy::Translation),
+        ([missing, missing], ClosedBy::MissingBackend),
+        ([missing, ignored], ClosedBy::MissingBackend),
+        ([ignored, missing], ClosedBy::MissingBackend),
+    ];
+    for (references, by) in cases {
+        let mut scene = Scene::new(Fallback::default(), envoys());
+        scene.apply(
+            "apiVersion: v1\nkind: Service\nmetadata: {name: outside, namespace: shop}\n\
+             spec: {type: ExternalName, externalName: outside.example.com}",
+        );
+        scene.apply(&fine.replacen("{name: cart, port: 80}", &references.join(", "), 1));
+        let report = scene.engine.fallback();
+        let replaced: Vec<_> = report.replaced_objects.iter().map(|entry| entry.closed_by).collect();
+        assert_eq!(replaced, [by], "{references:?}: {report:?}");
+        let closes = report.gateway("infra/public").unwrap().closes;
+        assert_eq!(closes, by == ClosedBy::Translation, "{references:?}: {report:?}");
+    }
+}
+
 #[test]
 fn desired_rules_in_a_last_valid_version_are_named() {
     let mut scene = Scene::new(last_valid(), envoys());
