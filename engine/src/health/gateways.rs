@@ -68,6 +68,7 @@ fn finding(problem: EnvoyProblem, gateway: &GatewayFacts, outside: &Outside) -> 
             object: gateway.object.clone(),
             gateway: gateway.state.name.clone(),
             section: "".into(),
+            generation: None,
             listener: None,
             gets: if reason == NOT_ANSWERING { Gets::NoResponse } else { Gets::Refused },
             hosts: Default::default(),

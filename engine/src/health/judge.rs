@@ -165,16 +165,21 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, all: &[ObjectP
     // A refused listener is at fault under its name, and has its effect at its position.
     let is_there = |index: &usize| at(index) == &*effect.section || (!causing.is_empty() && at(index) == causing);
     let overlaps = |index: &usize| effect.section.is_empty() || at(index).is_empty() || is_there(index);
+    let mentions = |found: &ObjectProblem| !found.message.is_empty() && effect.message.contains(&found.message);
+    let is_mentioned = |index: &usize| found(index).is_some_and(mentions);
     let mut here: Vec<usize> = if is_own || others.is_empty() { errors(&own) } else { Vec::new() };
-    here.retain(overlaps);
-    if !effect.section.is_empty() && here.iter().any(is_there) {
-        here.retain(is_there);
+    if effect.version.is_some() {
+        // Problems are about the desired version, in which the section can be another part.
+        here.retain(is_mentioned);
+    } else {
+        here.retain(overlaps);
+        if !effect.section.is_empty() && here.iter().any(is_there) {
+            here.retain(is_there);
+        }
     }
     if here.is_empty() && others.is_empty() {
         // A rule without backends has a warning only.
-        let own = of.get(&own).into_iter().flatten().copied();
-        let is_mentioned = |found: &ObjectProblem| !found.message.is_empty() && effect.message.contains(&found.message);
-        here = own.filter(|index| found(index).is_some_and(is_mentioned)).collect();
+        here = of.get(&own).into_iter().flatten().copied().filter(is_mentioned).collect();
     }
     here.extend(others);
     here.sort_unstable();
@@ -260,9 +265,10 @@ fn finding(mut cases: Vec<ProblemWithEffects>, outside: &Outside) -> HealthFindi
             finding.gateways.extend(consequence.gateways);
             finding.affected.insert(consequence.object);
         }
-        for Effect { object, gateway, section, listener, gets, hosts, paths, .. } in effects {
+        for Effect { object, gateway, section, listener, gets, hosts, paths, version, .. } in effects {
             finding.gateways.insert(gateway.clone());
-            finding.served.push(ServedInstead { object, gateway, section, listener, gets, hosts, paths });
+            let generation = version;
+            finding.served.push(ServedInstead { object, gateway, section, generation, listener, gets, hosts, paths });
         }
         (finding.reason, finding.message, finding.detected_by) = (found.reason, found.message, found.detected);
     }

@@ -291,6 +291,29 @@ fn what_clients_get_of_a_last_valid_version_names_its_field_once_and_its_generat
     let (subject, message) = (&finding.objects[0], "Service b/echo: no ReferenceGrant permits it");
     assert_eq!((&*subject.field, subject.generation), ("spec.rules[0].backendRefs[0]", Some(4)));
     assert_eq!(finding.message, format!("{message} (in generation 4, the last valid version, which is served)"));
+    assert_eq!((&*finding.served[0].section, finding.served[0].generation), ("rules[0]", Some(4)));
+}
+
+#[test]
+fn a_part_of_a_last_valid_version_belongs_to_the_same_problem_and_not_to_the_desired_part_of_its_index() {
+    let route = identity("HTTPRoute", "shop", "cart");
+    let mut facts = facts();
+    let mut of_last = effect(route.clone(), "rules[0]", Gets::Status { status: 500 }, &[]);
+    of_last.message = "spec.rules[0].backendRefs[0].name: Service shop/old does not exist".into();
+    of_last.version = Some(4);
+    facts.effects.push(of_last);
+    let regex = found(route.clone(), "spec.rules[0].matches[0].path.value", Class::Invalid, "Invalid", "missing ]");
+    let field = "spec.rules[1].backendRefs[0].name";
+    let missing = found(route, field, Class::Referential, "BackendNotFound", "Service shop/old does not exist");
+    facts.found = vec![regex.clone(), missing];
+    let at_fault = |facts: &Facts| -> Vec<(String, Option<i64>)> {
+        let outages = judge(facts).outages.into_iter();
+        let explained = outages.filter(|finding| finding.served.iter().any(|served| served.generation == Some(4)));
+        explained.flat_map(|finding| finding.objects).map(|subject| (subject.field, subject.generation)).collect()
+    };
+    assert_eq!(at_fault(&facts), [(field.to_owned(), Some(5))]);
+    facts.found = vec![regex];
+    assert_eq!(at_fault(&facts), [("spec.rules[0].backendRefs[0].name".to_owned(), Some(4))]);
 }
 
 #[test]

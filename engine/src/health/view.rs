@@ -159,6 +159,9 @@ pub struct ServedInstead {
     pub gateway: Arc<str>,
     /// The part of the object, as in `rules[1]`; empty for the whole object.
     pub section: Arc<str>,
+    /// The generation with this section, where the last valid version is served and not the desired one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
     /// The only listener where clients get this, while other listeners serve the object; unset where it holds
     /// everywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]

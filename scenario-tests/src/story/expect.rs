@@ -59,6 +59,10 @@ pub fn check(stage: &StoryStage, expected: &Expect) -> Result<()> {
     if let (Some(wanted), Some(engine)) = (&expected.health, &stage.engine) {
         found.compare("health", wanted, &health::shown(&health::health(stage, engine)));
     }
+    for (object, wanted) in &expected.fields {
+        let is = stage.engine.as_ref().map(|engine| health::fields(&health::health(stage, engine), object));
+        found.compare(&format!("fields of {object}"), wanted, &is.unwrap_or_default());
+    }
     for (node, count) in &expected.nacks {
         found.compare(&format!("nacks of {node}"), count, &stage.counts.nacks.get(node).copied().unwrap_or_default());
     }

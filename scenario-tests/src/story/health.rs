@@ -61,6 +61,15 @@ pub(super) fn shown(health: &Health) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Returns the fields at fault of an object in all findings, each after the generation that has it: `2 spec.rules[0]`.
+pub(super) fn fields(health: &Health, object: &str) -> String {
+    let subjects = findings(health).flat_map(|(_, finding)| &finding.objects);
+    let own = subjects.filter(|subject| name(&subject.object.key()) == object);
+    let fields: BTreeSet<String> =
+        own.map(|subject| format!("{} {}", subject.generation.unwrap_or_default(), subject.field)).collect();
+    fields.into_iter().collect::<Vec<_>>().join(", ")
+}
+
 /// Checks that a finding has a cause, that what it reports as not served is not served, and that each route that is not
 /// accepted is in a finding.
 pub(super) fn check(stage: &StoryStage, engine: &Engine, health: &Health, wrong: &mut Vec<String>) {

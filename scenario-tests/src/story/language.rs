@@ -272,4 +272,6 @@ pub struct Expect {
     pub not_backfilled: BTreeMap<String, String>,
     /// Every finding of health: by its objects, the severity and the other objects that it affects.
     pub health: Option<BTreeMap<String, String>>,
+    /// By object its fields at fault, each after the generation that has it: `2 spec.rules[0], 2 spec.rules[3]`.
+    pub fields: BTreeMap<String, String>,
 }

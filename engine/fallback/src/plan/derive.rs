@@ -141,7 +141,7 @@ fn refused_with_stand_ins(world: &World<'_>, derived: &Derived) -> BTreeMap<Node
         };
         for (content, node) in world.translator.contents_under(world.gateway, key, overlay, world.objects) {
             if world.refuses(&content) && !derived.broken.contains_key(&node) {
-                broken.extend(world.quarantine.get(&content).map(|verdict| (node, of(verdict))));
+                broken.extend(world.quarantine.get(&content).map(|verdict| (node.clone(), of(verdict, &node))));
             }
         }
     }
@@ -288,7 +288,7 @@ fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Brok
         };
         for (content, node) in contents {
             if world.refuses(&content) {
-                broken.extend(world.quarantine.get(&content).map(|verdict| (node, of(verdict))));
+                broken.extend(world.quarantine.get(&content).map(|verdict| (node.clone(), of(verdict, &node))));
             } else if !world.proof.is_known_good(&content)
                 && !world.on_trial.contains(&content)
                 && let Some(Wait { until, message }) = world.waits(&node, &content)
@@ -303,13 +303,14 @@ fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Brok
     if world.quarantine.iter().any(|(_, verdict)| is_chain(&verdict.node)) {
         for (content, node) in world.translator.chains(world.gateway) {
             let verdict = world.quarantine.get(&content).filter(|_| world.refuses(&content));
-            broken.extend(verdict.map(|verdict| (node, of(verdict))));
+            broken.extend(verdict.map(|verdict| (node.clone(), of(verdict, &node))));
         }
     }
     if !world.quarantine.is_empty() {
         for (key, content) in world.translator.certificates(world.gateway) {
             let verdict = world.quarantine.get(&content).filter(|_| world.refuses(&content));
-            broken.extend(verdict.map(|verdict| (Node::whole(key), of(verdict))));
+            let node = Node::whole(key);
+            broken.extend(verdict.map(|verdict| (node.clone(), of(verdict, &node))));
         }
     }
     broken
@@ -320,10 +321,12 @@ pub(crate) fn is_chain(node: &Node) -> bool {
     matches!(ObjectSection::parse(&node.section), ObjectSection::Listener(_) | ObjectSection::Host)
 }
 
-pub(crate) fn of(verdict: &Verdict) -> Broken {
+/// Returns the fault of a node with refused content. The verdict has the field of the generation that was refused; in the
+/// desired generation, the unit may have another position.
+pub(crate) fn of(verdict: &Verdict, node: &Node) -> Broken {
     Broken {
         detected: verdict.detected,
-        field: verdict.field.clone(),
+        field: section::field(&node.section).into(),
         message: verdict.message.clone(),
         since: Some(verdict.since),
     }

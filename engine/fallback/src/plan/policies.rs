@@ -123,7 +123,7 @@ pub(crate) fn refused(world: &World<'_>, left_out: &mut LeftOut, retry_at: &mut 
             let found = if world.refuses(&content) {
                 let field = || plan.field_of(&content).map(|field| format!("spec.{field}")).unwrap_or_default();
                 let Some(verdict) = world.quarantine.get(&content) else { continue };
-                Broken { field: field().into(), ..of(verdict) }
+                Broken { field: field().into(), ..of(verdict, &node) }
             } else if !world.proof.is_known_good(&content)
                 && !world.on_trial.contains(&content)
                 && let Some(Wait { until, message }) = world.waits(&node, &content)

@@ -42,7 +42,7 @@ pub(crate) fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> Shared {
     }
     for (content, _, unit) in world.translator.filters(world.gateway) {
         if let Some(verdict) = world.quarantine.get(&content).filter(|_| world.refuses(&content)) {
-            let why = || (of(verdict), BTreeSet::new());
+            let why = || (of(verdict, &verdict.node), BTreeSet::new());
             shared.objects.entry(verdict.node.key.clone()).or_insert_with(why).1.insert(unit);
         }
     }
@@ -70,7 +70,7 @@ impl Shared {
         for (cluster, unit) in clusters {
             let content = share(*cluster, key);
             if let Some(verdict) = world.quarantine.get(&content).filter(|_| world.refuses(&content)) {
-                let why = || (of(verdict), BTreeSet::new());
+                let why = || (of(verdict, &verdict.node), BTreeSet::new());
                 self.objects.entry(key.clone()).or_insert_with(why).1.insert(unit.clone());
             }
         }

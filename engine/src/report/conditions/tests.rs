@@ -56,6 +56,29 @@ fn a_backfilled_route_names_cause_generation_and_time() {
     lacks(&conditions(&scene, "cart"), "holdfast.dev/Fallback");
 }
 
+/// The verdict has the position of the generation that was refused.
+#[test]
+fn a_refused_rule_that_an_edit_moves_is_named_by_its_position_in_the_new_generation() {
+    let mut scene = Scene::new(last_valid(), envoys());
+    let named = |generation, path: &str| {
+        route(generation, path)
+            .replace("  - matches: [{path: {type: Exact", "  - name: own\n    matches: [{path: {type: Exact")
+    };
+    scene.apply(&named(5, &exact("/refused")));
+    has(
+        &conditions(&scene, "cart"),
+        "PartiallyInvalid=True UnsupportedValue: Fall Back (rules[1]): spec.rules[1]: ",
+        &[],
+    );
+    let rule = "  - matches: [{path: {value: /new}}]\n    backendRefs: [{name: cart, port: 80}]\n";
+    scene.apply(&named(6, &exact("/refused")).replace("  rules:\n", &format!("  rules:\n{rule}")));
+    let actual = conditions(&scene, "cart");
+    has(&actual, "PartiallyInvalid=True UnsupportedValue: Fall Back (rules[2]): spec.rules[2]: missing ]: [", &[]);
+    has(&actual, "holdfast.dev/Fallback=True", &["generation 6 was refused: spec.rules[2]: missing ]: ["]);
+    let broken = &scene.report()["brokenObjects"][0];
+    assert_eq!((&broken["generation"], &broken["field"]), (&6.into(), &"spec.rules[2]".into()), "{broken:#}");
+}
+
 #[test]
 fn a_translation_fault_with_a_last_valid_version_is_reported_as_backfilled() {
     let mut scene = Scene::new(last_valid(), envoys());

@@ -9,7 +9,7 @@ use holdfast_envoy::model::{Action, ServicePort, WeightedBackend};
 use holdfast_graph::ObjectKey;
 use holdfast_translate::route::RoutePlan;
 
-use super::requests;
+use super::{requests, served_version};
 use crate::engine::Engine;
 use crate::health::facts::{Effect, NO_ENDPOINTS, ObjectProblem};
 use crate::health::view::{DetectedBy, Gets};
@@ -41,6 +41,7 @@ pub(super) fn services_without_endpoints(engine: &Engine, found: &mut Vec<Object
                 let share = scope.and_then(|scope| engine.translator.served_share(&scope.id.fleet, &object));
                 let share = share.or_else(|| engine.translator.route(&object).cloned());
                 let (hosts, paths) = share.map(|share| requests(&share, &name, &section)).unwrap_or_default();
+                let version = scope.and_then(|scope| served_version(scope, &object));
                 down.extend(&services);
                 effects.push(Effect {
                     object: engine.identity(&object, None),
@@ -53,7 +54,7 @@ pub(super) fn services_without_endpoints(engine: &Engine, found: &mut Vec<Object
                     causes: services.iter().map(|service| service.key.clone()).collect(),
                     causing_section: "".into(),
                     message: String::new(),
-                    version: None,
+                    version,
                 });
             }
         }

@@ -33,6 +33,17 @@ fn healthy_parts_take_few_lines() {
 }
 
 #[test]
+fn a_part_of_a_last_valid_version_is_named_with_its_generation() {
+    let mut facts = facts();
+    let mut of_last = effect(identity("HTTPRoute", "shop", "cart"), "rules[0]", Gets::Status { status: 500 }, &[]);
+    of_last.version = Some(4);
+    facts.effects.push(of_last);
+    let text = text::format(&judge(&facts), &SelectedPart::default(), ADDRESS, NOW, Style::Plain);
+    let line = "  instead  rules[0] of generation 4 answers 500: shop.example.com /cart/*\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
 fn the_settings_in_force_are_the_last_line() {
     let settings = Some(SettingsInForce::from(&Settings::standalone()));
     let health = Health { settings, ..judge(&facts()) };

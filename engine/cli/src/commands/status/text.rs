@@ -258,7 +258,11 @@ fn how(finding: &HealthFinding, severity: Severity) -> &'static str {
 
 /// What clients receive, with the affected requests.
 fn gets(served: &ServedInstead) -> String {
-    let section = if served.section.is_empty() { "it".to_owned() } else { plain(&served.section) };
+    let section = match (&*served.section, served.generation) {
+        ("", _) => "it".to_owned(),
+        (section, Some(generation)) => format!("{} of generation {generation}", plain(section)),
+        (section, None) => plain(section),
+    };
     if let Some(listener) = &served.listener {
         return at_one_listener(served, listener, &section);
     }
