@@ -302,7 +302,8 @@ fn list(
         Some(_) => (Class::Invalid, "it is no Secret".to_owned()),
     };
     let message = format!("Spec.VirtualHost.TLS client validation is invalid: invalid {what} {name:?}: {why}");
-    notes.close(field, "ClientValidationInvalid", class, message);
+    let found = notes.found(field, "ClientValidationInvalid", class, message);
+    notes.closing.push(found.caused_by(Some(secret)));
     None
 }
 
