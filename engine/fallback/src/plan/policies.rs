@@ -115,9 +115,8 @@ pub(crate) fn refused(world: &World<'_>, left_out: &mut LeftOut, retry_at: &mut 
     let mut keys: BTreeSet<ObjectKey> = world.quarantine.iter().map(|(_, verdict)| verdict.node.key.clone()).collect();
     keys.extend(world.of_waiting_owners(world.translator.policies().map(|(key, _)| key.clone())));
     for key in &keys {
-        let Some(plan) = world.translator.policy(key).filter(|_| world.translator.governs(key, world.gateway)) else {
-            continue;
-        };
+        let applies = || world.translator.governs(key, world.gateway) || world.governs_a_stand_in(key);
+        let Some(plan) = world.translator.policy(key).filter(|_| applies()) else { continue };
         for (_, content) in plan.contents() {
             let node = plan.node_of(key, &content);
             let found = if world.refuses(&content) {

@@ -220,10 +220,26 @@ impl World<'_> {
 
     /// Checks whether a route has a host again by a claim that only its last valid version makes.
     pub(crate) fn claims_again(&self, key: &ObjectKey) -> bool {
-        let Some(version) = self.candidate(key) else { return false };
-        let over = Overlay { objects: BTreeMap::from([(key.clone(), version.object)]), ..Overlay::default() };
-        let plan = self.translator.try_route(key, &over, self.objects);
+        let plan = self.stand_in_plan(key);
         plan.is_some_and(|plan| plan.lent.iter().any(|(gateway, _, _)| gateway == self.gateway))
+    }
+
+    /// Returns the plan of a route in its last valid version.
+    fn stand_in_plan(&self, key: &ObjectKey) -> Option<RoutePlan> {
+        self.translator.try_route(key, &fitness::alone(&self.candidate(key)?.object), self.objects)
+    }
+
+    /// Checks whether a policy applies to a route of the Gateway in its last valid version. The desired version of the
+    /// route may have no place at the Gateway: its hostnames cannot be used, or its content cannot be read.
+    pub(super) fn governs_a_stand_in(&self, policy: &ObjectKey) -> bool {
+        let gates = &self.settings.fallback;
+        if !gates.isolate || !gates.use_last_valid {
+            return false;
+        }
+        let has_it = |plan: &RoutePlan| plan.policies.contains(policy) && plan.gateways().contains(self.gateway);
+        let unread = self.unusable.iter().filter(|key| self.objects.get(key).is_none());
+        let routes = self.translator.governed_by(policy).0;
+        routes.iter().chain(unread).any(|route| self.stand_in_plan(route).is_some_and(|plan| has_it(&plan)))
     }
 
     /// Returns the rules of a route with an attached protecting policy, by rule name.
