@@ -1,9 +1,10 @@
 //! The served configuration as a model, and its encoding as resources of Envoy.
 //!
 //! The model is Envoy-shaped and free of Envoy's types; `features` and `encode` convert it, and `inspect`
-//! reads encoded resources back. Nothing here decides what is served.
+//! reads encoded resources back, and `explain` evaluates a request over them. Nothing here decides what is served.
 
 pub mod encode;
+pub mod explain;
 pub mod features;
 pub mod hold;
 pub mod inspect;

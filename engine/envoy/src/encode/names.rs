@@ -2,6 +2,7 @@
 //! when another object is added or removed. A name is parsed only here, beside the function that makes it.
 
 use holdfast_api::apis::{contour, gateway, kgateway, kinds, scheme};
+use holdfast_api::section::ObjectSection;
 use holdfast_graph::ObjectKey;
 
 use crate::features::remote::Remote;
@@ -173,6 +174,16 @@ pub fn object_of_route(route: &str) -> Option<ObjectKey> {
     Some(ObjectKey::new(group, kind, parts.next()?, parts.next()?))
 }
 
+/// Returns the rule of a route, from the name of the route: `rules[1]` or the rule's name, or `routes[1]` of an
+/// HTTPProxy.
+pub fn rule_of_route(route: &str) -> Option<String> {
+    object_of_route(route)?;
+    let parts: Vec<&str> = route.split('/').collect();
+    let again = parts.get(5).and_then(|part| part.strip_prefix("again-")?.split('-').next());
+    let rule = again.or_else(|| parts.get(3).copied())?;
+    Some(rule.parse().map_or_else(|_| rule.to_owned(), |index| ObjectSection::Rule(index).to_string()))
+}
+
 /// Returns the name of a filter that a GatewayExtension or a policy configures. A filter that fails open has another
 /// name than one that fails closed.
 pub fn extension_filter(filter: &str, owner: &ObjectKey, fail_open: bool) -> String {
@@ -260,6 +271,19 @@ mod tests {
         }
         assert_eq!(object_of_route("pulse"), None);
         assert_eq!(object_of_route("tcproute/shop/cart/0/0"), None);
+    }
+
+    #[test]
+    fn the_rule_of_a_route_is_in_its_name() {
+        let key = key(gateway::GROUP, kinds::HTTP_ROUTE);
+        let (numbered, named) = (route(&key, 2, None, 1), route(&key, 2, Some("named"), 0));
+        let again = repeated_route(&named, 3, 0);
+        let proxy = proxy_route(&self::key(contour::GROUP, kinds::HTTP_PROXY), "routes[1]", 1, true);
+        let names = [(numbered, "rules[2]"), (named, "named"), (again, "rules[3]"), (proxy, "routes[1]")];
+        for (name, rule) in names {
+            assert_eq!(rule_of_route(&name).as_deref(), Some(rule), "{name}");
+        }
+        assert_eq!(rule_of_route("pulse"), None);
     }
 
     #[test]

@@ -1,0 +1,158 @@
+//! What happens to one request and why, computed from published resources alone: listener, filter chain, virtual host,
+//! routes and answer, in the order in which a request travels.
+//!
+//! The rules are those of Envoy's router, evaluated over the messages that Envoy receives. What Envoy decides in HTTP
+//! filters (authorization, rate limits, …) is not evaluated. Where a condition cannot be evaluated, the result is
+//! unknown and never a guess. Regular expressions are evaluated by the crate `regex`, whose syntax includes that of
+//! RE2; `\d`, `\w`, `\s` and `\b` differ for characters outside of ASCII.
+
+pub mod answer;
+pub mod chain;
+pub mod connection;
+pub mod host;
+pub mod matching;
+pub mod redirect;
+pub mod request;
+pub mod text;
+
+use envoy_types::pb::envoy::config::listener::v3::Listener;
+use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration};
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
+use holdfast_graph::ObjectKey;
+use holdfast_xds::{ResourceType, Snapshot};
+use prost::Message;
+use serde::Serialize;
+
+use self::answer::ExplainedAnswer;
+use self::chain::{ChainCandidate, ChainEnd};
+use self::host::ChosenHost;
+use self::matching::Fit;
+use self::request::ExplainRequest;
+use crate::encode::names;
+
+/// The way of a request through published resources.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// The listener, if there is one at the port.
+    pub listener: Option<String>,
+    /// The filter chains of the listener.
+    pub chains: Vec<ChainCandidate>,
+    /// Changes of the request before it is routed: its host, its path.
+    pub changes: Vec<String>,
+    /// The route configuration.
+    pub route_configuration: Option<String>,
+    /// The virtual host.
+    pub virtual_host: Option<ChosenHost>,
+    /// The routes of the virtual host in Envoy's order, up to the route that matches.
+    pub routes: Vec<RouteCandidate>,
+    /// The number of routes after the route that matches.
+    pub later_routes: usize,
+    /// The result.
+    pub answer: ExplainedAnswer,
+}
+
+/// A route that was compared with the request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RouteCandidate {
+    /// The name of the route.
+    pub name: String,
+    /// The object that owns the route.
+    pub object: Option<ObjectKey>,
+    /// The rule of the object: `rules[1]`, the name of a rule, or `routes[1]` of an HTTPProxy.
+    pub rule: Option<String>,
+    /// The conditions of the match.
+    pub conditions: String,
+    /// The first reason why the route does not match; unset if it matches.
+    pub why_not: Option<String>,
+}
+
+/// Returns the way of a request through the resources of one Gateway.
+pub fn explain(resources: &Snapshot, request: &ExplainRequest) -> Explanation {
+    let mut way = Explanation {
+        listener: None,
+        chains: Vec::new(),
+        changes: Vec::new(),
+        route_configuration: None,
+        virtual_host: None,
+        routes: Vec::new(),
+        later_routes: 0,
+        answer: ExplainedAnswer::NoConnection { why: format!("no listener has port {}", request.port) },
+    };
+    let listeners = resources.of(ResourceType::Listener).values();
+    let mut listeners = listeners.filter_map(|resource| Listener::decode(&*resource.body).ok());
+    let Some(listener) = listeners.find(|listener| chain::port(listener) == Some(request.port.into())) else {
+        return way;
+    };
+    way.listener = Some(listener.name.clone());
+    let (chains, chosen) = chain::choose(&listener, request);
+    way.chains = chains;
+    way.answer = match chosen.map_or_else(ChainEnd::Closed, |chain| chain::end(chain, request)) {
+        ChainEnd::Closed(why) => ExplainedAnswer::NoConnection { why },
+        ChainEnd::Stream(clusters) => answer::stream(&clusters, resources),
+        ChainEnd::Http(manager) => through_manager(&manager, request, resources, &mut way),
+    };
+    way
+}
+
+/// Returns the answer of a connection manager.
+fn through_manager(
+    manager: &HttpConnectionManager,
+    request: &ExplainRequest,
+    resources: &Snapshot,
+    way: &mut Explanation,
+) -> ExplainedAnswer {
+    let routed = match connection::receive(manager, request, &mut way.changes) {
+        Ok(routed) => routed,
+        Err(answer) => return answer,
+    };
+    let published;
+    let configuration = match &manager.route_specifier {
+        Some(RouteSpecifier::RouteConfig(configuration)) => configuration,
+        Some(RouteSpecifier::Rds(rds)) => {
+            way.route_configuration = Some(rds.route_config_name.clone());
+            let resource = resources.get(ResourceType::Route, &rds.route_config_name);
+            match resource.and_then(|resource| RouteConfiguration::decode(&*resource.body).ok()) {
+                Some(found) => {
+                    published = found;
+                    &published
+                }
+                None => return ExplainedAnswer::NotFound { why: "the route configuration is not published".into() },
+            }
+        }
+        _ => return ExplainedAnswer::Unknown { why: "routes are selected by scope, which is not evaluated".into() },
+    };
+    let Some((host, chosen)) = host::choose(configuration, &routed.host) else {
+        return ExplainedAnswer::NotFound { why: format!("no virtual host is for {}", routed.host) };
+    };
+    way.virtual_host = Some(chosen);
+    for (index, route) in host.routes.iter().enumerate() {
+        let fit = route
+            .r#match
+            .as_ref()
+            .map_or_else(|| Fit::No("the route has no match".into()), |wanted| matching::fit(wanted, &routed));
+        let (why_not, answer) = match fit {
+            Fit::No(why) => (Some(why), None),
+            Fit::Yes => (None, Some(answer::of_route(route, &routed, resources))),
+            Fit::Unknown(why) => (Some(why.clone()), Some(ExplainedAnswer::Unknown { why })),
+        };
+        way.routes.push(candidate(route, why_not));
+        if let Some(answer) = answer {
+            way.later_routes = host.routes.len() - index - 1;
+            return answer;
+        }
+    }
+    ExplainedAnswer::NotFound { why: "no route of the virtual host matches".into() }
+}
+
+fn candidate(route: &Route, why_not: Option<String>) -> RouteCandidate {
+    RouteCandidate {
+        name: route.name.clone(),
+        object: names::object_of_route(&route.name),
+        rule: names::rule_of_route(&route.name),
+        conditions: route.r#match.as_ref().map(matching::conditions).unwrap_or_default(),
+        why_not,
+    }
+}
