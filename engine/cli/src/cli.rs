@@ -11,6 +11,7 @@ use super::commands::certgen::CertgenArgs;
 use super::commands::check::CheckArgs;
 use super::commands::demo::DemoArgs;
 use super::commands::drain::DrainArgs;
+use super::commands::explain::ExplainArgs;
 use super::commands::probe::ProbeArgs;
 use super::commands::run::RunArgs;
 use super::commands::status::StatusArgs;
@@ -27,9 +28,10 @@ pub struct Cli {
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 success; 1 a failure, findings of `check`, or an object that `status` reports \
-                          as not current; 2 a command line that is not valid, or nothing to check; 3 `status` \
-                          cannot reach Holdfast.\nEvery flag can be set in the environment as \
+const EXIT_CODES: &str = "Exit codes: 0 success; 1 a failure, findings of `check`, a request that `explain` reports as \
+                          not served, or an object that `status` reports as not current; 2 a command line that is \
+                          not valid, or nothing to check; 3 `status` cannot reach Holdfast, or `explain` cannot \
+                          evaluate a condition.\nEvery flag can be set in the environment as \
                           CONTROLLER_<FLAG>, as in CONTROLLER_LOG_LEVEL=debug; the flag wins.";
 
 /// The commands.
@@ -58,6 +60,15 @@ pub enum Command {
                             the same. Private keys and the like are left out."
     )]
     Translate(TranslateArgs),
+    /// Explain offline what happens to one request, and why
+    #[command(
+        long_about = "Explain offline what happens to one request, and why: listener, filter chain, virtual host, the \
+                            routes that do not match with the first reason, the route that matches, and the answer. \
+                            Policies are not evaluated.\n\nExit code 0: the request is served as desired. 1: it gets \
+                            an error or a replacement, or no connection. 2: the command line is not valid. 3: the \
+                            answer depends on a condition that cannot be evaluated."
+    )]
+    Explain(ExplainArgs),
     /// Print a bootstrap configuration with which any Envoy (1.36 and later) joins a Gateway
     Bootstrap(BootstrapArgs),
     /// Create and renew the certificates of the xDS server and of its Envoys

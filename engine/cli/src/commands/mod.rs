@@ -7,6 +7,7 @@ pub mod certgen;
 pub mod check;
 pub mod demo;
 pub mod drain;
+pub mod explain;
 pub mod probe;
 pub mod run;
 pub mod status;
@@ -28,6 +29,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Run(args) => run::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Check(args) => check::run(args),
         Command::Translate(args) => translate::run(args),
+        Command::Explain(args) => explain::run(&args),
         Command::Bootstrap(args) => bootstrap::run(args),
         Command::Certgen(args) => certgen::run(args),
         Command::Status(args) => status::run(&args),

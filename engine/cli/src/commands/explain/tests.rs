@@ -1,0 +1,136 @@
+//! Tests of the command: the examples of its page, and its exit codes.
+
+use std::fs;
+use std::path::Path;
+
+use clap::Parser;
+use holdfast_engine::report::{GatewayView, ListenerView};
+
+use super::*;
+use crate::cli::{Cli, Command};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating/explain.md");
+
+/// Returns the manifests of the page.
+fn manifests() -> String {
+    let page = fs::read_to_string(PAGE).unwrap();
+    page.split("```yaml\n").nth(1).unwrap().split("```\n").next().unwrap().to_owned()
+}
+
+fn args(line: &[&str]) -> ExplainArgs {
+    match Cli::try_parse_from(["holdfast", "explain"].iter().chain(line)).unwrap().command {
+        Command::Explain(args) => args,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Explains a request with the manifests in a folder.
+fn explained(folder: &Path, line: &[&str]) -> Result<ExplainReport, Failure> {
+    let folder = folder.display().to_string();
+    let args = args(&[&["--manifests", &folder], line].concat());
+    let request = ExplainRequest::read(&args.method, &args.url, &args.header).map_err(Failure::Usage)?;
+    let offline = offline::translate(&args.manifests, args.translation.settings()?)?;
+    let wanted = args.gateway.as_ref().map(|gateway| gateway.0.as_str());
+    ExplainReport::new(&offline.engine, &offline.actions, request, &args.url, wanted)
+}
+
+fn folder(manifests: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("all.yaml"), manifests).unwrap();
+    folder
+}
+
+#[test]
+fn the_examples_of_the_page_are_what_the_command_prints() {
+    let folder = folder(&manifests());
+    let examples: [(&str, &[&str], RequestOutcome); 5] = [
+        ("GET http://shop.example.com//cart/1", &["GET", "http://shop.example.com//cart/1"], RequestOutcome::Served),
+        (
+            "-H 'x-env: test' POST http://shop.example.com/cart",
+            &["-H", "x-env: test", "POST", "http://shop.example.com/cart"],
+            RequestOutcome::Served,
+        ),
+        ("GET http://pay.example.com/pay/5", &["GET", "http://pay.example.com/pay/5"], RequestOutcome::NotServed),
+        ("GET http://pay.example.com/old/x?y=1", &["GET", "http://pay.example.com/old/x?y=1"], RequestOutcome::Served),
+        ("GET https://shop.example.com/cart", &["GET", "https://shop.example.com/cart"], RequestOutcome::NotServed),
+    ];
+    for (shown, line, outcome) in examples {
+        let report = explained(folder.path(), line).unwrap();
+        assert_eq!(report.outcome, outcome, "{shown}");
+        let first = format!("```\n$ holdfast explain --manifests shop {shown}");
+        holdfast_golden::check_block(PAGE, (&first, "```"), &text::format(&report));
+    }
+}
+
+#[test]
+fn json_has_the_same_as_the_text() {
+    let folder = folder(&manifests());
+    let report = explained(folder.path(), &["GET", "http://pay.example.com/pay/5"]).unwrap();
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["gateway"], "shop/public");
+    assert_eq!(json["virtualHost"]["by"], "suffix");
+    assert_eq!(json["answer"]["status"], 404);
+    assert_eq!(json["replacement"]["section"], "rules[1]");
+    assert_eq!(json["outcome"], "notServed");
+    let report = explained(folder.path(), &["GET", "http://shop.example.com/cart"]).unwrap();
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["answer"]["kind"], "backends");
+    assert_eq!(json["answer"]["backends"][0]["endpoints"], 2);
+    assert_eq!(json["replacement"], serde_json::Value::Null);
+    assert_eq!(json["outcome"], "served");
+}
+
+#[test]
+fn a_named_rule_and_a_missing_backend_have_their_replacement() {
+    let text =
+        manifests().replace("- matches: [{path: {value: /cart}, method: GET}]", "- name: all\n    matches: [{}]");
+    let folder =
+        folder(&text.replace("{name: cart-next, port: 8080, weight: 1}", "{name: gone, port: 8080, weight: 1}"));
+    let report = explained(folder.path(), &["GET", "http://shop.example.com/x"]).unwrap();
+    let replacement = report.replacement.as_ref().unwrap();
+    assert_eq!((&*replacement.section, report.outcome), ("rules[0]", RequestOutcome::NotServed));
+    let text = text::format(&report);
+    assert!(
+        text.contains("HTTPRoute shop/cart all: yes, any path") || text.contains("HTTPRoute shop/cart all: yes"),
+        "{text}"
+    );
+    assert!(text.contains("weight 1 of 10, 0 endpoints: answers 500\n"), "{text}");
+}
+
+#[test]
+fn a_port_of_several_gateways_needs_a_gateway() {
+    let gateway = |name: &str, serving| {
+        let listener = ListenerView {
+            name: "http".into(),
+            address: [127, 0, 0, 1].into(),
+            port: 80,
+            declared_port: 80,
+            protocol: "HTTP".into(),
+            hostname: None,
+            serving,
+            attached_routes: 0,
+        };
+        GatewayView { name: name.into(), programmed: false, listeners: vec![listener] }
+    };
+    let selected = |gateways: &[GatewayView], port, wanted| {
+        report::select(gateways, port, wanted).map(|found| found.map(|gateway| gateway.name.to_string()))
+    };
+    let both = [gateway("a/a", true), gateway("b/b", true)];
+    let error = selected(&both, 80, None).unwrap_err();
+    assert!(matches!(&error, Failure::Usage(why) if why.ends_with("--gateway: a/a, b/b")), "{error}");
+    assert_eq!(selected(&both, 80, Some("b/b")).unwrap().as_deref(), Some("b/b"));
+    assert!(matches!(selected(&both, 80, Some("c/c")), Err(Failure::Usage(_))));
+    assert_eq!(selected(&both, 81, None).unwrap(), None);
+    let one_served = [gateway("a/a", false), gateway("b/b", true)];
+    assert_eq!(selected(&one_served, 80, None).unwrap().as_deref(), Some("b/b"));
+    assert_eq!(selected(&one_served[..1], 80, None).unwrap().as_deref(), Some("a/a"));
+}
+
+#[test]
+fn unusable_requests_are_errors_of_usage() {
+    let folder = folder(&manifests());
+    for line in [["GET", "shop.example.com/cart"], ["G T", "http://shop.example.com/"]] {
+        assert!(matches!(explained(folder.path(), &line), Err(Failure::Usage(_))), "{line:?}");
+    }
+    assert!(Cli::try_parse_from(["holdfast", "explain", "--manifests", "m", "-H", "x", "GET", "http://a/"]).is_err());
+}
