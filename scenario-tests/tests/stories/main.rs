@@ -9,6 +9,7 @@ mod dates;
 mod echo;
 mod endpoints;
 mod envoys;
+mod explain;
 mod expressions;
 mod fallback;
 mod files;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         echo::stories(),
         endpoints::stories(),
         envoys::stories(),
+        explain::stories(),
         expressions::stories(),
         fallback::stories(),
         files::stories(),

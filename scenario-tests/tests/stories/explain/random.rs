@@ -1,0 +1,213 @@
+//! Random routes and requests: hosts, paths, methods, headers and query parameters from small sets, so that many
+//! requests match several routes, and some rules that cannot be served.
+
+use std::fmt::Write;
+
+use holdfast_scenario_tests::manifests::{NAMESPACE, http_route};
+use holdfast_scenario_tests::story::dice::Dice;
+
+/// The names of the backends.
+pub(super) const BACKENDS: [&str; 4] = ["a", "b", "c", "d"];
+/// The host of the routes that show which configuration is served.
+pub(super) const MARKER: &str = "marker.test";
+/// Routes of one configuration.
+const ROUTES: usize = 14;
+
+const HOSTS: [&str; 6] = ["a.example", "'*.example'", "'*.b.example'", "c.b.example", "b.example", "'*'"];
+const PATHS: [(&str, &str); 12] = [
+    ("Exact", "/x"),
+    ("Exact", "/x/1"),
+    ("Exact", "/"),
+    ("PathPrefix", "/"),
+    ("PathPrefix", "/x"),
+    ("PathPrefix", "/x/"),
+    ("PathPrefix", "/x/y"),
+    ("PathPrefix", "/z"),
+    ("RegularExpression", "/x/[0-9]+"),
+    ("RegularExpression", "/[a-z]"),
+    ("RegularExpression", "/.*[.]php"),
+    ("RegularExpression", "/(x|z)/.*"),
+];
+const BROKEN: [&str; 3] = ["/x/[0-9+", "/z(", "/x.*("];
+/// Names and values of headers and query parameters in matches.
+const VALUES: [(&str, &str); 4] =
+    [("Exact", "'1'"), ("Exact", "b c"), ("RegularExpression", "'[0-9]+'"), ("RegularExpression", "'1|b.*'")];
+
+const REQUEST_HOSTS: [&str; 10] = [
+    "a.example",
+    "A.Example",
+    "a.example.",
+    "x.example",
+    "c.b.example",
+    "y.b.example",
+    "y.z.b.example",
+    "b.example",
+    "example",
+    "other.test",
+];
+const REQUEST_PATHS: [&str; 24] = [
+    "/",
+    "/x",
+    "/x/",
+    "/x/1",
+    "/x/12",
+    "/x/1/",
+    "/x/y",
+    "/x/y/1",
+    "/x/yy",
+    "/xx",
+    "/z",
+    "/z/a.php",
+    "/a",
+    "/b.php",
+    "/x//1",
+    "/x/./1",
+    "/x/y/../1",
+    "/z/..",
+    "/x%2F1",
+    "/x/%2e%2e/z",
+    "/x/%41",
+    "/x/a%20b",
+    "/q/r",
+    "/X",
+];
+const QUERIES: [&str; 8] = ["", "?q=1", "?q=2", "?q=1&q=2", "?q", "?p=12&q=b%20c", "?p=1", "?q=1/../x"];
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(super) struct RandomRequest {
+    pub(super) method: &'static str,
+    pub(super) path: String,
+    host: &'static str,
+    has_port: bool,
+    headers: Vec<(&'static str, &'static str)>,
+}
+
+impl RandomRequest {
+    pub(super) fn new(dice: &mut Dice) -> Self {
+        let mut headers = Vec::new();
+        for name in ["x-a", "x-b", "x-a"] {
+            if dice.below(2) == 0 {
+                headers.push((name, pick(dice, &["1", "12", "b c", ""])));
+            }
+        }
+        if dice.below(60) == 0 {
+            headers.push(("x_odd", "1"));
+        }
+        Self {
+            method: pick(dice, &["GET", "GET", "POST", "PUT"]),
+            path: format!("{}{}", pick(dice, &REQUEST_PATHS), pick(dice, &QUERIES)),
+            host: pick(dice, &REQUEST_HOSTS),
+            has_port: dice.below(4) == 0,
+            headers,
+        }
+    }
+
+    /// Returns all headers, with `Host`.
+    pub(super) fn headers(&self, port: u16) -> Vec<(String, String)> {
+        let host = if self.has_port { format!("{}:{port}", self.host) } else { self.host.to_owned() };
+        let others = self.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        [("Host".to_owned(), host)].into_iter().chain(others).collect()
+    }
+}
+
+fn pick<T: Copy>(dice: &mut Dice, from: &[T]) -> T {
+    from[dice.index(from.len())]
+}
+
+/// Returns the documents of a configuration: HTTPRoutes, one tree of HTTPProxies, and a marker with the number.
+pub(super) fn routes(dice: &mut Dice, number: u64) -> String {
+    let marker = format!(
+        "hostnames: [{MARKER}]\nrules:\n- matches: [{{path: {{type: Exact, value: /configuration/{number}}}}}]\n  \
+         backendRefs: [{{name: a, port: 8080}}]"
+    );
+    let mut all = vec![http_route("marker", &marker)];
+    for index in 0..ROUTES {
+        all.push(http_route(&format!("r{index}"), &route(dice)));
+    }
+    all.extend(proxies(dice, number));
+    all.join("\n---\n")
+}
+
+fn route(dice: &mut Dice) -> String {
+    let first = pick(dice, &HOSTS);
+    let mut text = if first == "'*'" { String::new() } else { format!("hostnames: [{first}]\n") };
+    text.push_str("rules:\n");
+    for _ in 0..=dice.below(3) {
+        let is_broken = dice.below(8) == 0;
+        let matches: Vec<String> = (0..=dice.below(2)).map(|entry| one_match(dice, is_broken && entry == 0)).collect();
+        let _ = writeln!(text, "- matches: [{}]", matches.join(", "));
+        text.push_str(&action(dice));
+    }
+    text
+}
+
+fn action(dice: &mut Dice) -> String {
+    let (one, other) = (pick(dice, &BACKENDS), pick(dice, &BACKENDS));
+    match dice.below(12) {
+        0 => "  backendRefs: [{name: gone, port: 8080}]\n".to_owned(),
+        1 => format!("  backendRefs: [{{name: {one}, port: 8080}}, {{name: gone, port: 8080}}]\n"),
+        2 => format!("  backendRefs: [{{name: {one}, port: 8080, weight: 3}}, {{name: {other}, port: 8080}}]\n"),
+        3 => redirect("scheme: https, statusCode: 301"),
+        4 => redirect("hostname: new.test, port: 8443, path: {type: ReplaceFullPath, replaceFullPath: /new}"),
+        _ => format!("  backendRefs: [{{name: {one}, port: 8080}}]\n"),
+    }
+}
+
+fn redirect(fields: &str) -> String {
+    format!("  filters: [{{type: RequestRedirect, requestRedirect: {{{fields}}}}}]\n")
+}
+
+fn one_match(dice: &mut Dice, is_broken: bool) -> String {
+    let (kind, value) = if is_broken { ("RegularExpression", pick(dice, &BROKEN)) } else { pick(dice, &PATHS) };
+    let mut text = format!("{{path: {{type: {kind}, value: '{value}'}}");
+    for (field, names) in [("headers", ["x-a", "x-b"]), ("queryParams", ["q", "p"])] {
+        if dice.below(4) == 0 {
+            let (name, (kind, value)) = (pick(dice, &names), pick(dice, &VALUES));
+            let _ = write!(text, ", {field}: [{{name: {name}, type: {kind}, value: {value}}}]");
+        }
+    }
+    if dice.below(5) == 0 {
+        let _ = write!(text, ", method: {}", pick(dice, &["GET", "POST"]));
+    }
+    text + "}"
+}
+
+/// Returns a root HTTPProxy that includes another one, and the marker.
+fn proxies(dice: &mut Dice, number: u64) -> Vec<String> {
+    let proxy = |name: &str, spec: &str| {
+        format!(
+            "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: {name}, namespace: {NAMESPACE}}}\n\
+             spec:\n{spec}"
+        )
+    };
+    let marker = format!(
+        "  virtualhost: {{fqdn: {MARKER}}}\n  routes:\n  - conditions: [{{exact: /configuration/{number}}}]\n    \
+         services: [{{name: a, port: 8080}}]\n"
+    );
+    let root = format!(
+        "  virtualhost: {{fqdn: a.example}}\n  includes: [{{name: below, conditions: [{{prefix: /x}}]}}]\n  \
+         routes:\n{}{}",
+        proxy_route(dice),
+        proxy_route(dice)
+    );
+    let below = format!("  routes:\n{}{}", proxy_route(dice), proxy_route(dice));
+    vec![proxy("marker", &marker), proxy("root", &root), proxy("below", &below)]
+}
+
+fn proxy_route(dice: &mut Dice) -> String {
+    let path = pick(dice, &["prefix: /", "prefix: /x", "prefix: /y", "prefix: /1"]);
+    let mut conditions = format!("{{{path}}}");
+    let condition = pick(
+        dice,
+        &["", "present: true", "exact: '1'", "notexact: '1'", "contains: b", "regex: '[0-9]+'", "notpresent: true"],
+    );
+    if !condition.is_empty() {
+        let _ = write!(conditions, ", {{header: {{name: x-a, {condition}}}}}");
+    }
+    if dice.below(4) == 0 {
+        conditions.push_str(", {queryParameter: {name: q, exact: '1'}}");
+    }
+    let to = pick(dice, &["a", "b", "c", "d", "gone"]);
+    format!("  - conditions: [{conditions}]\n    services: [{{name: {to}, port: 8080}}]\n")
+}
