@@ -3,8 +3,9 @@
 //!
 //! The rules are those of Envoy's router, evaluated over the messages that Envoy receives. What Envoy decides in HTTP
 //! filters (authorization, rate limits, …) is not evaluated. Where a condition cannot be evaluated, the result is
-//! unknown and never a guess. Regular expressions are evaluated by the crate `regex`, whose syntax includes that of
-//! RE2; `\d`, `\w`, `\s` and `\b` differ for characters outside of ASCII.
+//! unknown and never a guess. Regular expressions are evaluated by the crate `regex`: its syntax includes most of the
+//! syntax of RE2, and the result is unknown for the rest. `\d`, `\w`, `\s` and `\b` differ for characters outside of
+//! ASCII.
 
 pub mod answer;
 pub mod chain;
