@@ -81,4 +81,5 @@ fn header(text: &str) -> Result<(String, String), String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests;
