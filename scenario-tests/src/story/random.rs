@@ -6,7 +6,10 @@
 
 use std::fmt::Write;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use holdfast_engine::engine::Event;
+use holdfast_graph::Detected;
+use holdfast_test_support::scopes::scopes;
 use libtest_mimic::{Failed, Trial};
 
 use super::dice::Dice;
@@ -35,6 +38,8 @@ const GUARDED: [(&str, &str); 4] = [
 ];
 /// Extensions that policies refer to; they add filters to the chains of listeners.
 const EXTENSIONS: [&str; 3] = ["shop/x0", "shop/x1", "infra/x0"];
+/// The texts that Envoys refuse, alone or together with another one.
+const MARKS: [&str; 8] = ["BAD", "ODD", "FALSE", "LONE", "NOFILTER", "LEFT", "RIGHT", "CRASH"];
 /// Builds of Envoys.
 const BUILDS: [&str; 2] = ["1.36.0", "1.30.0"];
 
@@ -152,6 +157,20 @@ fn step(stage: &mut StoryStage, step: StoryStep, transcript: &mut String) -> Res
     let _ = write!(transcript, "\n- {step:?}");
     runner::take(stage, &step)?;
     invariants::check(stage)?;
+    innocents_are_not_refused(stage)
+}
+
+/// Checks that each object that is reported as refused contains one of the texts that Envoys refuse.
+fn innocents_are_not_refused(stage: &StoryStage) -> Result<()> {
+    for scope in stage.engine.iter().flat_map(scopes) {
+        for (node, (detected, message)) in &scope.broken {
+            let Some(Event::Applied(object, _)) = stage.objects.get(&node.key) else { continue };
+            let is_refused = matches!(detected, Detected::Nack | Detected::Probe);
+            let text = format!("{:?}", object.body);
+            let is_guilty = MARKS.iter().any(|mark| text.contains(mark));
+            ensure!(!is_refused || is_guilty, "{} contains nothing that Envoys refuse: {message}", node.key);
+        }
+    }
     Ok(())
 }
 
