@@ -26,6 +26,12 @@ pub struct HeaderEdits {
 }
 
 impl HeaderEdits {
+    /// Returns the names of the headers of which no value of the client remains: removed and replaced ones.
+    pub fn overwritten(&self) -> impl Iterator<Item = &str> {
+        let set = self.set.iter().chain(&self.set_formatted).map(|(name, _)| name);
+        set.chain(&self.remove).map(|name| &**name)
+    }
+
     /// Parses and validates the lists; every unusable entry is a flaw.
     pub fn read<'a>(
         set: impl IntoIterator<Item = (&'a str, &'a str)>,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
+use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use envoy_types::pb::envoy::config::route::v3 as envoy;
 use envoy_types::pb::envoy::config::route::v3::route::Action;
 use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
@@ -70,6 +71,18 @@ impl PublishedRoute<'_> {
                 desired.get(filter).map(Vec::as_slice) == own.get(filter).map(Message::encode_to_vec).as_deref()
             })
         })
+    }
+
+    /// Returns whether no value of the client remains of these request headers. A redirect passes none on.
+    pub fn has_header_edits<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> bool {
+        let removed = &self.route.request_headers_to_remove;
+        let overwrite = HeaderAppendAction::OverwriteIfExistsOrAdd;
+        let added = || self.route.request_headers_to_add.iter().filter(|option| option.append_action() == overwrite);
+        let is_set = |name: &str| {
+            let mut headers = added().filter_map(|option| option.header.as_ref());
+            headers.any(|header| header.key.eq_ignore_ascii_case(name))
+        };
+        self.redirects() || names.all(|name| removed.iter().any(|own| own.eq_ignore_ascii_case(name)) || is_set(name))
     }
 
     /// Returns the kinds of guards in force for requests of the route.
