@@ -26,7 +26,7 @@ pub struct HeaderEdits {
 }
 
 impl HeaderEdits {
-    /// Returns the names of the headers of which no value of the client remains: removed and replaced ones.
+    /// Returns the names of the headers of which no earlier value remains: removed and replaced ones.
     pub fn overwritten(&self) -> impl Iterator<Item = &str> {
         let set = self.set.iter().chain(&self.set_formatted).map(|(name, _)| name);
         set.chain(&self.remove).map(|name| &**name)

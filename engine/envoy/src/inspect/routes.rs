@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
+use envoy_types::pb::envoy::config::core::v3::HeaderValueOption;
 use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use envoy_types::pb::envoy::config::route::v3 as envoy;
 use envoy_types::pb::envoy::config::route::v3::route::Action;
@@ -15,9 +16,9 @@ use super::{content, guards};
 use crate::encode::names;
 use crate::encode::route::{direct_response, encode, for_everything};
 use crate::features::filters::Guarding;
-use crate::features::redirect::ListenerContext;
+use crate::features::redirect::{ListenerContext, Scheme};
 use crate::model::table::Host;
-use crate::model::{FixedResponse, Route};
+use crate::model::{Action as ModelAction, FixedResponse, Route};
 
 /// A route of a published route configuration.
 pub struct PublishedRoute<'a> {
@@ -73,16 +74,18 @@ impl PublishedRoute<'_> {
         })
     }
 
-    /// Returns whether no value of the client remains of these request headers. A redirect passes none on.
-    pub fn has_header_edits<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> bool {
-        let removed = &self.route.request_headers_to_remove;
-        let overwrite = HeaderAppendAction::OverwriteIfExistsOrAdd;
-        let added = || self.route.request_headers_to_add.iter().filter(|option| option.append_action() == overwrite);
-        let is_set = |name: &str| {
-            let mut headers = added().filter_map(|option| option.header.as_ref());
-            headers.any(|header| header.key.eq_ignore_ascii_case(name))
-        };
-        self.redirects() || names.all(|name| removed.iter().any(|own| own.eq_ignore_ascii_case(name)) || is_set(name))
+    /// Returns whether the route protects as the rule of a desired route does: it passes on no headers that the rule
+    /// removes or overwrites, in requests and in responses, and forwards nothing that the rule redirects to https.
+    pub fn protects_as(&self, desired: &Route) -> bool {
+        let to_https = matches!(&desired.action, ModelAction::Redirect(to) if to.scheme == Some(Scheme::Https));
+        let (removed, set) = (&self.route.request_headers_to_remove, &self.route.request_headers_to_add);
+        let is_edited = |name: &str| overwrites(removed, set, name);
+        let (withheld, replaced) = (&self.route.response_headers_to_remove, &self.route.response_headers_to_add);
+        let is_edited_in_responses = |name: &str| overwrites(withheld, replaced, name);
+        self.redirects()
+            || (!to_https
+                && desired.request_headers.overwritten().all(is_edited)
+                && desired.response_headers.overwritten().all(is_edited_in_responses))
     }
 
     /// Returns the kinds of guards in force for requests of the route.
@@ -103,6 +106,14 @@ impl PublishedRoute<'_> {
             })
         })
     }
+}
+
+/// Checks whether these edits leave no earlier value of a header.
+fn overwrites(removed: &[String], added: &[HeaderValueOption], name: &str) -> bool {
+    let overwrite = HeaderAppendAction::OverwriteIfExistsOrAdd;
+    let mut set = added.iter().filter(|option| option.append_action() == overwrite);
+    removed.iter().any(|own| own.eq_ignore_ascii_case(name))
+        || set.any(|option| option.header.as_ref().is_some_and(|header| header.key.eq_ignore_ascii_case(name)))
 }
 
 /// Returns the route configuration with routes replaced by direct responses; `None` if no route is to be closed. Routes

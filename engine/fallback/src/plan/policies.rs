@@ -1,6 +1,7 @@
 //! Broken policies: found by translation or refused by Envoy. A broken policy goes back to its last valid version if
 //! that protects as much; otherwise its targets are closed. A policy is never left out.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -114,8 +115,10 @@ pub(crate) fn refused(world: &World<'_>, left_out: &mut LeftOut, retry_at: &mut 
     let mut broken = BTreeMap::new();
     let mut keys: BTreeSet<ObjectKey> = world.quarantine.iter().map(|(_, verdict)| verdict.node.key.clone()).collect();
     keys.extend(world.of_waiting_owners(world.translator.policies().map(|(key, _)| key.clone())));
+    let of_stand_ins = OnceCell::new();
     for key in &keys {
-        let applies = || world.translator.governs(key, world.gateway) || world.governs_a_stand_in(key);
+        let is_of_stand_in = || of_stand_ins.get_or_init(|| world.policies_of_stand_ins()).contains(key);
+        let applies = || world.translator.governs(key, world.gateway) || is_of_stand_in();
         let Some(plan) = world.translator.policy(key).filter(|_| applies()) else { continue };
         for (_, content) in plan.contents() {
             let node = plan.node_of(key, &content);

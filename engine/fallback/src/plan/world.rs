@@ -229,17 +229,16 @@ impl World<'_> {
         self.translator.try_route(key, &fitness::alone(&self.candidate(key)?.object), self.objects)
     }
 
-    /// Checks whether a policy applies to a route of the Gateway in its last valid version. The desired version of the
-    /// route may have no place at the Gateway: its hostnames cannot be used, or its content cannot be read.
-    pub(super) fn governs_a_stand_in(&self, policy: &ObjectKey) -> bool {
+    /// Returns the policies of routes of the Gateway in their last valid version, for routes with a desired version that
+    /// may have no place at the Gateway: a hostname cannot be used, or the content cannot be read.
+    pub(super) fn policies_of_stand_ins(&self) -> BTreeSet<ObjectKey> {
         let gates = &self.settings.fallback;
         if !gates.isolate || !gates.use_last_valid {
-            return false;
+            return BTreeSet::new();
         }
-        let has_it = |plan: &RoutePlan| plan.policies.contains(policy) && plan.gateways().contains(self.gateway);
         let unread = self.unusable.iter().filter(|key| self.objects.get(key).is_none());
-        let routes = self.translator.governed_by(policy).0;
-        routes.iter().chain(unread).any(|route| self.stand_in_plan(route).is_some_and(|plan| has_it(&plan)))
+        let plans = self.translator.unclaimed_routes().chain(unread).filter_map(|route| self.stand_in_plan(route));
+        plans.filter(|plan| plan.gateways().contains(self.gateway)).flat_map(|plan| plan.policies).collect()
     }
 
     /// Returns the rules of a route with an attached protecting policy, by rule name.

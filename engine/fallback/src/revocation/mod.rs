@@ -183,8 +183,8 @@ impl Revocation<'_, '_> {
     /// Checks whether a held route has all protection that current policies require.
     ///
     /// For each filter with current settings at the route, its host or its route configuration, the held settings at
-    /// all three levels must be equal to the current ones. Other held filters only add protection. Each request header
-    /// that the current version removes or overwrites must be removed or overwritten.
+    /// all three levels must be equal to the current ones. Other held filters only add protection. Headers that
+    /// the current version removes or overwrites, and its redirects to https, must be so in the held one.
     fn is_protected(&self, held: &Held<'_>, owner: &ObjectKey, object: &Object) -> bool {
         let Some(plan) = self.inputs.translator.route(owner) else { return true };
         let of_gateway = self.inputs.translator.guards(&self.id.gateway, held.route.configuration, held.route.domain);
@@ -196,9 +196,7 @@ impl Revocation<'_, '_> {
         }
         let wanted = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name());
         let own = match wanted {
-            Some(rendered) if !held.route.has_header_edits(rendered.route.request_headers.overwritten()) => {
-                return false;
-            }
+            Some(rendered) if !held.route.protects_as(&rendered.route) => return false,
             Some(rendered) if !matches!(rendered.route.action, Action::Respond(_)) => {
                 let guards = rendered.route.guards.under(&of_gateway.levels).guarding();
                 filters::guarding(&rendered.route.filters).into_iter().chain(guards).collect()
