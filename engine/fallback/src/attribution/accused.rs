@@ -134,6 +134,33 @@ pub(super) fn unproven_in(state: &SuspectInputs<'_>, name: &str, version: &Versi
     policies.chain(parts.into_values().flat_map(BTreeMap::into_keys)).collect()
 }
 
+/// Returns the objects with contents in a version of a route configuration that no Envoy has accepted and that are not
+/// the desired ones.
+pub(crate) fn unproven_stand_ins(
+    state: &SuspectInputs<'_>,
+    name: &str,
+    version: &Version,
+    inputs: &StepInputs<'_>,
+) -> BTreeSet<ObjectKey> {
+    let Some(Accused { policies, parts, .. }) = accused(state, name, version, true) else { return BTreeSet::new() };
+    let desired_parts = |key: &ObjectKey| {
+        let plan = inputs.translator.route(key);
+        plan.map(|plan| inputs.translator.contents(&state.id.gateway, plan)).unwrap_or_default()
+    };
+    let is_served_instead = |(node, parts): &(Node, BTreeMap<Content, Suspect>)| {
+        let desired = desired_parts(&node.key);
+        parts.keys().any(|content| !desired.iter().any(|(other, _)| other == content))
+    };
+    let routes = parts.into_iter().filter(is_served_instead).map(|(node, _)| node.key);
+    let is_desired = |policy: &Subject| {
+        let plan = inputs.translator.policy(&policy.node.key);
+        let desired: HashSet<Content> =
+            plan.iter().flat_map(|plan| plan.contents()).map(|(_, content)| content).collect();
+        policy.contents.keys().all(|content| desired.contains(content))
+    };
+    routes.chain(policies.into_iter().filter(|policy| !is_desired(policy)).map(|policy| policy.node.key)).collect()
+}
+
 fn is_unproven(state: &SuspectInputs<'_>, setting: &PolicySetting) -> bool {
     !state.evidence.proof.is_known_good(&setting.content())
 }

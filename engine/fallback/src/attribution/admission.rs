@@ -220,6 +220,11 @@ impl FallbackScope {
         if self.trials.is_second() {
             return self.second_witness_refused(refused, inputs);
         }
+        if refused.is_some_and(|refused| self.forget_unaccepted_versions(refused, inputs)) {
+            self.end_trial();
+            self.trials.readmission.iter_mut().for_each(Readmission::again);
+            return self.reconcile(inputs);
+        }
         let refuser = refused.and_then(|(kind, name, version)| self.refuser(kind, name, version));
         let beside = refused
             .map(|(kind, name, version)| taking_part::untried_in(&self.suspect_inputs(), kind, name, version, inputs));

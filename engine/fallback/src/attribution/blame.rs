@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdfast_graph::{Content, Detected, Node, ObjectKey, Verdict};
+use holdfast_graph::{Content, Detected, Node, Verdict};
+use holdfast_translate::fleet::FleetId;
 use holdfast_translate::overlay::{Closing, Manner, Overlay};
 use holdfast_xds::{ResourceType, Version};
 
@@ -46,6 +47,9 @@ impl FallbackScope {
         let message = message.as_str();
         self.stage = Stage::Settled;
         self.remember_refused(kind, name, version, inputs);
+        if self.forget_unaccepted_versions((kind, name, version), inputs) {
+            return self.reconcile(inputs);
+        }
         if !inputs.settings.fallback.isolate {
             self.hold_as_a_whole(inputs);
         } else if self.searches.may_fall_back() && !self.is_explained(kind, name, version, &subjects) {
@@ -80,8 +84,8 @@ impl FallbackScope {
     /// going to test.
     pub(crate) fn drop_suspicions(&mut self, inputs: &StepInputs<'_>) {
         if let Some(readmission) = &mut self.trials.readmission {
-            let (gateway, overlay) = (&self.id.gateway, &self.derived.overlay);
-            readmission.retain(|subject| is_made(gateway, subject, overlay, inputs));
+            let (fleet, overlay) = (&self.id.fleet, &self.derived.overlay);
+            readmission.retain(|subject| is_made(fleet, subject, overlay, inputs));
             if readmission.testing().is_none() && !self.trials.is_second() {
                 self.end_trial();
             }
@@ -151,27 +155,29 @@ pub(crate) fn subjects_of(
 
 /// Checks whether the suspected content is desired, or is served instead of desired content. Other suspects are not
 /// tried.
-pub(super) fn is_made(gateway: &ObjectKey, subject: &Subject, overlay: &Overlay, inputs: &StepInputs<'_>) -> bool {
+pub(super) fn is_made(fleet: &FleetId, subject: &Subject, overlay: &Overlay, inputs: &StepInputs<'_>) -> bool {
     let key = &subject.node.key;
+    let gateway = &fleet.gateway;
     let plan = inputs.translator.route(key);
-    let desired = plan.map(|plan| inputs.translator.contents(gateway, plan)).unwrap_or_default();
+    let desired = plan.map(|plan| inputs.translator.contents_under_any_levels(fleet, plan)).unwrap_or_default();
     let made = inputs.translator.contents_under(gateway, key, overlay, inputs.objects);
     desired.iter().chain(&made).any(|(content, _)| subject.contents.contains_key(content))
-        || is_replacement(gateway, subject, inputs)
+        || is_replacement(fleet, subject, inputs)
         || clusters::is_made(gateway, subject, overlay, inputs)
         || chains::is_desired(gateway, subject, inputs)
         || accused::has_suspected_setting(subject, overlay, inputs)
 }
 
 /// Checks whether the subject is a direct response that may replace a desired unit.
-pub(super) fn is_replacement(gateway: &ObjectKey, subject: &Subject, inputs: &StepInputs<'_>) -> bool {
+pub(super) fn is_replacement(fleet: &FleetId, subject: &Subject, inputs: &StepInputs<'_>) -> bool {
     subject.contents.iter().any(|(content, node)| {
         [Manner::AsWritten, Manner::Narrowed].into_iter().any(|how| {
             let closed = BTreeMap::from([(node.section.clone(), Closing { how, message: "".into() })]);
             let over = Overlay { closed: BTreeMap::from([(node.key.clone(), closed)]), ..Overlay::default() };
             let plan = inputs.translator.try_route(&node.key, &over, inputs.objects);
             plan.is_some_and(|plan| {
-                inputs.translator.contents(gateway, &plan).iter().any(|(made, of)| made == content && of == node)
+                let made = inputs.translator.contents_under_any_levels(fleet, &plan);
+                made.iter().any(|(made, of)| made == content && of == node)
             })
         })
     })

@@ -3,7 +3,7 @@
 //! The room finds suspects by route, cluster, listener and policy, tries them on the probe or on one Envoy, and records
 //! verdicts. It does not decide what is served instead: that is the plan, derived again after each verdict.
 
-mod accused;
+pub(crate) mod accused;
 pub mod admission;
 pub mod blame;
 mod chains;

@@ -124,6 +124,13 @@ impl Readmission {
         }
     }
 
+    /// Handles a trial that proved nothing: the group is tried again before the others of its owner.
+    pub(crate) fn again(&mut self) {
+        if let Some(group) = self.testing.take() {
+            self.queue(&group).push_front(group);
+        }
+    }
+
     /// Queues the subjects of unanswered trials again, if their time has come.
     pub(crate) fn unpark(&mut self, now_ms: u64) {
         let (due, parked) = std::mem::take(&mut self.parked).into_iter().partition(|(_, until)| *until <= now_ms);

@@ -43,7 +43,7 @@ pub(super) fn absent_from_trial(state: &SuspectInputs<'_>, inputs: &StepInputs<'
     let policies = keys.iter().filter_map(|key| inputs.translator.policy(key));
     let contents = policies.flat_map(|plan| plan.contents()).map(|(_, content)| content);
     let filters = inputs.translator.filters(&state.id.gateway).into_iter().map(|(content, _, _)| content);
-    let answers = testing.iter().filter(|subject| blame::is_replacement(&state.id.gateway, subject, inputs));
+    let answers = testing.iter().filter(|subject| blame::is_replacement(&state.id.fleet, subject, inputs));
     let answers = answers.flat_map(|subject| subject.contents.keys().copied());
     let parts = routes.chain(contents).chain(filters).chain(answers);
     let mut absent: HashSet<Content> = parts.filter(|content| trial.contents.contains(content)).collect();
@@ -103,7 +103,7 @@ pub(super) fn untried_in(
             |content: &Content| state.trials.readmission.as_ref().is_some_and(|search| search.has_cleared(content));
         subject.contents.retain(|content, _| !known.contains(content) && !is_cleared(content));
         let is_tried =
-            !subject.contents.is_empty() && blame::is_made(&state.id.gateway, &subject, &state.derived.overlay, inputs);
+            !subject.contents.is_empty() && blame::is_made(&state.id.fleet, &subject, &state.derived.overlay, inputs);
         is_tried.then_some(subject)
     });
     untried.others = others.collect();

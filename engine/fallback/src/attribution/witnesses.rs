@@ -188,7 +188,7 @@ impl FallbackScope {
                 self.trials.witnesses.take(&contents);
                 continue;
             }
-            if blame::is_replacement(&self.id.gateway, &subject, inputs) {
+            if blame::is_replacement(&self.id.fleet, &subject, inputs) {
                 // The unit stays closed in another way: no second Envoy has to refuse that.
                 self.trials.witnesses.not_answered(&contents, inputs.now_ms);
                 continue;
@@ -222,7 +222,7 @@ impl FallbackScope {
             subject.contents.iter().all(is_it)
         };
         subject.contents.keys().any(is_convicted)
-            && (is_certificate() || blame::is_made(&self.id.gateway, subject, &self.derived.overlay, inputs))
+            && (is_certificate() || blame::is_made(&self.id.fleet, subject, &self.derived.overlay, inputs))
     }
 
     /// Ends the trial on a second Envoy if its subject was edited: there is nothing to be confirmed.

@@ -16,8 +16,6 @@ pub struct Apart {
     pub(crate) nodes: BTreeSet<Arc<str>>,
     /// The time since which none of the Envoys is connected, in milliseconds of Unix time.
     pub(crate) empty_since_ms: Option<u64>,
-    /// The number of refusals, while the scope has last valid versions that these Envoys may never have accepted.
-    pub(crate) refusals_while_unsure: Option<u32>,
 }
 
 impl Apart {

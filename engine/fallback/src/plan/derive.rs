@@ -278,6 +278,11 @@ fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Brok
     keys.extend(world.of_waiting_owners(world.translator.route_keys().into_iter()));
     for key in &keys {
         let Some(plan) = world.translator.route(key) else { continue };
+        for (content, node) in world.translator.contents_under_any_levels(world.fleet, plan) {
+            if world.refuses(&content) {
+                broken.extend(world.quarantine.get(&content).map(|verdict| (node.clone(), of(verdict, &node))));
+            }
+        }
         let contents = world.translator.contents(world.gateway, plan);
         let by_policies = OnceCell::new();
         let is_new_by_policies = |content: &Content| {
@@ -287,9 +292,8 @@ fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Brok
             BTreeSet::contains(contents, content)
         };
         for (content, node) in contents {
-            if world.refuses(&content) {
-                broken.extend(world.quarantine.get(&content).map(|verdict| (node.clone(), of(verdict, &node))));
-            } else if !world.proof.is_known_good(&content)
+            if !world.refuses(&content)
+                && !world.proof.is_known_good(&content)
                 && !world.on_trial.contains(&content)
                 && let Some(Wait { until, message }) = world.waits(&node, &content)
                 // The policies wait, and the unit is served with their earlier settings.

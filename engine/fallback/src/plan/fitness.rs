@@ -86,7 +86,7 @@ fn proxy(object: &Arc<Object>, world: &World<'_>) -> Option<Unfit> {
     // Its includes are the current ones in any case.
     let is_supplied = |section: &str| !matches!(ObjectSection::parse(section), ObjectSection::Include(_));
     let invalid = |replaced: &&Replaced| replaced.class == Class::Invalid && is_supplied(&replaced.section);
-    let contents = world.translator.contents(world.gateway, &plan);
+    let contents = world.translator.contents_under_any_levels(world.fleet, &plan);
     let refused = |(content, node): &(Content, Node)| is_supplied(&node.section) && world.refuses(content);
     let invalid = plan.replaced.iter().find(invalid).map(fault);
     let refused = || contents.iter().any(refused).then_some(Unfit::Refused);

@@ -14,6 +14,7 @@ use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_graph::{Content, Node, ObjectKey, Quarantine};
 use holdfast_translate::Translator;
+use holdfast_translate::fleet::FleetId;
 use holdfast_translate::httpproxy::is_proxy;
 use holdfast_translate::overlay::{Closing, Manner, Overlay};
 use holdfast_translate::precedence::attachment::{self, Section};
@@ -35,6 +36,8 @@ use crate::evidence::proof::Proof;
 pub struct World<'a> {
     /// The Gateway.
     pub gateway: &'a ObjectKey,
+    /// The Envoys of the scope in translation.
+    pub fleet: &'a FleetId,
     /// The settings.
     pub settings: &'a Settings,
     /// The current objects.
@@ -263,7 +266,7 @@ impl World<'_> {
 
     /// Checks whether a part of the plan is refused, in a section or anywhere.
     pub(crate) fn is_refused(&self, plan: &RoutePlan, section: Option<&str>) -> bool {
-        let contents = self.translator.contents(self.gateway, plan);
+        let contents = self.translator.contents_under_any_levels(self.fleet, plan);
         contents
             .iter()
             .any(|(content, node)| section.is_none_or(|section| *node.section == *section) && self.refuses(content))

@@ -2,22 +2,24 @@
 //!
 //! The versions of its build were proven by other Envoys, which may accept what this one refuses. A stand-in that the
 //! Envoy refuses would be a part of each of its trials, and objects without a mistake would be convicted with it.
+//!
+//! If it is unknown what the Envoy has, the scope begins with all versions. A refusal of a resource with versions that
+//! this Envoy has not accepted proves nothing about other content: these versions are forgotten.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::object::Object;
 use holdfast_graph::ObjectKey;
+use holdfast_xds::{ResourceType, Version as Form};
 
 use super::FallbackScope;
+use crate::attribution::accused;
 use crate::context::step_inputs::StepInputs;
-use crate::evidence::last_valid::{LastValid, Version};
+use crate::evidence::last_valid::Version;
 use crate::evidence::proof::Proof;
 use crate::plan::fitness::alone;
-
-/// Limit of refusals of an Envoy apart with unknown configuration; the versions that it has not accepted are forgotten
-/// then, since each of its trials may contain one that it refuses.
-const REFUSALS_WHILE_UNSURE_MAX: u32 = 3;
 
 /// Returns the last valid versions of a scope with contents that are in this proof.
 pub(super) fn accepted(scope: &FallbackScope, proof: &Proof, inputs: &StepInputs<'_>) -> Vec<Version> {
@@ -25,20 +27,32 @@ pub(super) fn accepted(scope: &FallbackScope, proof: &Proof, inputs: &StepInputs
     all.filter(|version| is_accepted(&version.object, &scope.id.gateway, proof, inputs)).cloned().collect()
 }
 
-/// Counts a refusal of an Envoy apart. After several ones, last valid versions that it has not accepted are forgotten.
-pub(super) fn note_refusal(scope: &mut FallbackScope, inputs: &StepInputs<'_>) {
-    let apart = scope.id.apart.as_mut();
-    let Some(refusals) = apart.and_then(|apart| apart.refusals_while_unsure.as_mut()) else { return };
-    *refusals += 1;
-    if *refusals < REFUSALS_WHILE_UNSURE_MAX {
-        return;
+impl FallbackScope {
+    /// Handles the refusal of a route configuration by an Envoy apart: last valid versions in it that the Envoy has not
+    /// accepted are forgotten. Returns true if there were any.
+    pub(crate) fn forget_unaccepted_versions(
+        &mut self,
+        (kind, name, refused): (ResourceType, &Arc<str>, Form),
+        inputs: &StepInputs<'_>,
+    ) -> bool {
+        if !self.id.is_apart() || kind != ResourceType::Route {
+            return false;
+        }
+        let testing = self.trials.testing();
+        let on_trial: BTreeSet<_> =
+            testing.iter().flat_map(|subject| subject.contents.values()).map(|node| &node.key).collect();
+        let is_unaccepted = |key: &ObjectKey| {
+            let mut versions = self.evidence.last_valid.of(key, None);
+            versions.any(|version| !is_accepted(&version.object, &self.id.gateway, &self.evidence.proof, inputs))
+        };
+        let stand_ins = accused::unproven_stand_ins(&self.suspect_inputs(), name, &refused, inputs);
+        let forgotten: Vec<ObjectKey> =
+            stand_ins.into_iter().filter(|key| !on_trial.contains(key) && is_unaccepted(key)).collect();
+        forgotten.iter().for_each(|key| {
+            self.evidence.last_valid.forget(key);
+        });
+        !forgotten.is_empty()
     }
-    scope.id.apart.iter_mut().for_each(|apart| apart.refusals_while_unsure = None);
-    let mut last_valid = LastValid::default();
-    for version in accepted(scope, &scope.evidence.proof, inputs) {
-        last_valid.promote(&version.object, version.since);
-    }
-    scope.evidence.last_valid = last_valid;
 }
 
 /// Checks whether all contents that Envoys receive of a version are proven. Versions of objects without such contents

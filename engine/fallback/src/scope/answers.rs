@@ -8,7 +8,7 @@ use holdfast_envoy::inspect::clusters::shape;
 use holdfast_graph::{Content, Detected, Node, ObjectKey};
 use holdfast_xds::{Answer, Outcome, Resource, ResourceType, Version};
 
-use super::{FallbackScope, accepted_versions};
+use super::FallbackScope;
 use crate::attribution::blame;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::promotion::PromotionInputs;
@@ -166,7 +166,6 @@ impl FallbackScope {
         if self.refused_by_host(answer, name, version, message, inputs) {
             return;
         }
-        accepted_versions::note_refusal(self, inputs);
         let on_trial = self.trials.current.as_ref().is_some_and(|trial| {
             *trial.node == *answer.node && trial.waiting.get(&(answer.kind, name.clone())) == Some(&version)
         });

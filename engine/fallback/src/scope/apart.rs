@@ -181,12 +181,7 @@ fn begin_apart(
     let fleet = FleetId { gateway: gateway.clone(), label: label.clone() };
     inputs.translator.open(&fleet, &FleetId::main(gateway));
     let mut scope = FallbackScope::new(gateway, &label, fleet);
-    scope.id.apart = Some(Apart {
-        from: main.id.build.clone(),
-        nodes: BTreeSet::new(),
-        empty_since_ms: None,
-        refusals_while_unsure: None,
-    });
+    scope.id.apart = Some(Apart { from: main.id.build.clone(), nodes: BTreeSet::new(), empty_since_ms: None });
     let AcceptedConfigurations { before, now } = accepted;
     for (name, resource) in before.of(ResourceType::Route) {
         let forms = &main.evidence.forms;
@@ -198,9 +193,7 @@ fn begin_apart(
     }
     all_of(now).chain(all_of(before)).for_each(|(kind, resource)| scope.evidence.proof.prove_restored(kind, resource));
     // It is unknown what an Envoy has that has accepted no routes since it connected.
-    let is_known = main.members.has_accepted_routes(node);
-    scope.id.apart.iter_mut().for_each(|apart| apart.refusals_while_unsure = (!is_known).then_some(0));
-    let versions = match is_known {
+    let versions = match main.members.has_accepted_routes(node) {
         true => accepted_versions::accepted(main, &scope.evidence.proof, inputs),
         false => main.evidence.last_valid.iter().cloned().collect(),
     };

@@ -256,6 +256,7 @@ impl FallbackScope {
         };
         let world = World {
             gateway: &self.id.gateway,
+            fleet: &self.id.fleet,
             settings,
             objects: inputs.objects,
             unusable: inputs.unusable,

@@ -231,6 +231,11 @@ impl Fleet {
         self.contents_of(plan, |_| true)
     }
 
+    /// Returns the contents of a route object at all its places under these policy settings of the Gateway.
+    pub(crate) fn contents_under_levels(&self, plan: &RoutePlan, levels: &LevelPlan) -> Vec<(Content, Node)> {
+        in_order(self.placed_under(plan, levels).map(|(_, context, served)| (served.encoded(context).1, served.node())))
+    }
+
     /// Returns the contents of the routes that a predicate selects.
     fn contents_of(&self, plan: &RoutePlan, wanted: impl Fn(&Rendered) -> bool) -> Vec<(Content, Node)> {
         let wanted = |served: &Rendered, _| wanted(served);
@@ -244,11 +249,7 @@ impl Fleet {
         wanted: impl Fn(&Rendered, ListenerContext) -> bool,
     ) -> Vec<(Content, Node)> {
         let placed = self.placed(plan).filter(|(_, context, served)| wanted(served, *context));
-        let mut contents: Vec<_> =
-            placed.map(|(_, context, served)| (served.encoded(context).1, served.node())).collect();
-        contents.sort_unstable();
-        contents.dedup();
-        contents
+        in_order(placed.map(|(_, context, served)| (served.encoded(context).1, served.node())))
     }
 
     /// Returns the routes of a plan at every place, as served there.
@@ -256,11 +257,20 @@ impl Fleet {
         &self,
         plan: &RoutePlan,
     ) -> impl Iterator<Item = (&TableName, ListenerContext, Arc<Rendered>)> {
+        self.placed_under(plan, &self.levels)
+    }
+
+    fn placed_under(
+        &self,
+        plan: &RoutePlan,
+        levels: &LevelPlan,
+    ) -> impl Iterator<Item = (&TableName, ListenerContext, Arc<Rendered>)> {
         plan.routes.iter().flat_map(move |rendered| {
             let places = plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key);
             places.filter_map(move |(_, table, host)| {
                 let (table, context) = self.tables.get_key_value(table).map(|(name, table)| (name, table.context))?;
-                let served = with_policies(rendered, &self.levels_at(table, host)).unwrap_or_else(|| rendered.clone());
+                let levels = self.levels_in(levels, table, host);
+                let served = with_policies(rendered, &levels).unwrap_or_else(|| rendered.clone());
                 Some((table, context, served))
             })
         })
@@ -649,6 +659,10 @@ impl Fleet {
             self.put(ResourceType::Listener, Arc::new(Resource::new(name, body, origins)));
         }
     }
+}
+
+fn in_order(contents: impl Iterator<Item = (Content, Node)>) -> Vec<(Content, Node)> {
+    contents.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Returns the precedence of a route at a place. The place and the route may each be claimed by an earlier version

@@ -65,6 +65,22 @@ impl Translator {
         self.assembly.fleets.get(&FleetId::main(gateway)).map(|fleet| fleet.contents(plan)).unwrap_or_default()
     }
 
+    /// Returns the contents of a route's plan with the desired policy settings of the Gateway and its listeners, and with
+    /// those that a fleet applies instead of them. Which of both a refused content was made with depends on the time of
+    /// the refusal.
+    pub fn contents_under_any_levels(&self, fleet: &FleetId, plan: &RoutePlan) -> Vec<(Content, Node)> {
+        let Some(main) = self.assembly.fleets.get(&FleetId::main(&fleet.gateway)) else { return Vec::new() };
+        let served = self.assembly.fleets.get(fleet).unwrap_or(main).levels();
+        let desired = self.policy.levels.get(&fleet.gateway).cloned().unwrap_or_default();
+        let mut contents = main.contents_under_levels(plan, &desired);
+        if **served != *desired {
+            contents.extend(main.contents_under_levels(plan, served));
+            contents.sort_unstable();
+            contents.dedup();
+        }
+        contents
+    }
+
     /// Returns the contents of the routes of a plan that a predicate selects.
     pub fn parts_of(
         &self,

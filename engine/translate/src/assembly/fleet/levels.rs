@@ -96,12 +96,22 @@ impl Fleet {
 
     /// Returns the policy levels of a host, the more specific first.
     pub(super) fn levels_at(&self, table: &TableName, host: &Host) -> [Option<&Arc<Level>>; 2] {
+        self.levels_in(&self.levels, table, host)
+    }
+
+    /// Returns the levels of a host that these policy settings make, the more specific first.
+    pub(super) fn levels_in<'l>(
+        &self,
+        levels: &'l LevelPlan,
+        table: &TableName,
+        host: &Host,
+    ) -> [Option<&'l Arc<Level>>; 2] {
         // There may be thousands of listeners to search.
-        if self.levels.listeners.is_empty() {
-            return [None, self.levels.tables.get(table)];
+        if levels.listeners.is_empty() {
+            return [None, levels.tables.get(table)];
         }
-        let own = self.listener_of(table, host).and_then(|name| self.levels.listeners.get(&name));
-        [own, self.levels.tables.get(table)]
+        let own = self.listener_of(table, host).and_then(|name| levels.listeners.get(&name));
+        [own, levels.tables.get(table)]
     }
 
     /// Returns the policy that closes every place of a route object under the given policy settings; `None` where a

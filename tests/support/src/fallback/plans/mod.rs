@@ -18,6 +18,7 @@ use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_graph::{Content, Graph, ObjectKey, Quarantine};
 use holdfast_test_objects::mutate::Choose;
 use holdfast_translate::Translator;
+use holdfast_translate::fleet::FleetId;
 use serde_json::Value;
 
 use holdfast_fallback::checker;
@@ -61,6 +62,8 @@ pub struct Plans {
     acknowledged: BTreeMap<Arc<str>, Form>,
     /// The Gateway.
     pub gateway: ObjectKey,
+    /// Its Envoys in translation.
+    pub fleet: FleetId,
     nothing: BTreeSet<Content>,
     fairness: Fairness,
     originals: Vec<Value>,
@@ -124,6 +127,7 @@ impl Plans {
             now: BEGIN,
             proof: Proof::default(),
             acknowledged: BTreeMap::new(),
+            fleet: FleetId::main(&gateway),
             gateway,
             nothing: BTreeSet::new(),
             fairness: Fairness::default(),
@@ -172,6 +176,7 @@ impl Plans {
     pub fn world(&self) -> World<'_> {
         World {
             gateway: &self.gateway,
+            fleet: &self.fleet,
             settings: &self.settings,
             objects: &self.objects,
             unusable: &self.unusable,
