@@ -20,7 +20,7 @@ use super::suspect_inputs::SuspectInputs;
 use super::trials;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::Subject;
-use crate::evidence::suspects::{StandIns, Suspect, Suspects, only_stand_ins, without_stand_ins};
+use crate::evidence::suspects::{self, StandIns, Suspect, Suspects, only_stand_ins, without_stand_ins};
 
 /// The suspects of a refused route configuration.
 pub(super) struct Accused {
@@ -86,8 +86,9 @@ pub(super) fn accused_subjects(
     inputs: &StepInputs<'_>,
 ) -> Vec<Subject> {
     let Some(Accused { policies, parts, .. }) = accused(state, name, version, false) else { return Vec::new() };
-    let (lent, policies): (Vec<_>, Vec<_>) = policies.into_iter().partition(|policy| is_stand_in(state, policy));
     let backfilled = stand_ins(state, parts.keys().map(|node| &node.key), inputs);
+    let policies = with_policies_of_stand_ins(state, policies, &parts, &backfilled);
+    let (lent, policies): (Vec<_>, Vec<_>) = policies.into_iter().partition(|policy| is_stand_in(state, policy));
     let parts = without_stand_ins(parts, &backfilled);
     let mut subjects = match only_stand_ins(&parts, &backfilled) && !policies.is_empty() {
         true => Vec::new(),
@@ -98,6 +99,27 @@ pub(super) fn accused_subjects(
     }
     subjects.extend(policies);
     subjects
+}
+
+/// Adds the policies with settings that no Envoy has accepted to routes that are not suspected themselves: versions that
+/// were acknowledged before, and direct responses.
+fn with_policies_of_stand_ins(
+    state: &SuspectInputs<'_>,
+    policies: Vec<Subject>,
+    parts: &Suspects,
+    backfilled: &StandIns,
+) -> Vec<Subject> {
+    let mut all: BTreeMap<Node, BTreeMap<Content, Node>> = BTreeMap::new();
+    for Subject { node, contents } in policies {
+        all.entry(node).or_default().extend(contents);
+    }
+    let parts = parts.iter().flat_map(|(node, parts)| parts.iter().map(move |(content, part)| (node, content, part)));
+    let stand_ins = parts.filter(|(node, content, part)| suspects::is_stand_in(node, content, part, backfilled));
+    let settings = stand_ins.flat_map(|(_, _, part)| part.rendered.policy_settings().iter());
+    for setting in settings.filter(|setting| is_unproven(state, setting)) {
+        all.entry(setting.node()).or_default().insert(setting.content(), setting.node());
+    }
+    all.into_iter().map(|(node, contents)| Subject { node, contents }).collect()
 }
 
 /// Returns the contents of those objects that are backfilled.
@@ -129,7 +151,7 @@ fn is_stand_in(state: &SuspectInputs<'_>, policy: &Subject) -> bool {
 /// Returns the contents in a version of a route configuration that no Envoy has accepted: parts of routes, and
 /// settings of policies.
 pub(super) fn unproven_in(state: &SuspectInputs<'_>, name: &str, version: &Version) -> HashSet<Content> {
-    let Some(Accused { policies, parts, .. }) = accused(state, name, version, false) else { return HashSet::new() };
+    let Some(Accused { policies, parts, .. }) = accused(state, name, version, true) else { return HashSet::new() };
     let policies = policies.into_iter().flat_map(|policy| policy.contents.into_keys());
     policies.chain(parts.into_values().flat_map(BTreeMap::into_keys)).collect()
 }

@@ -67,7 +67,8 @@ pub(crate) fn only_stand_ins(suspects: &Suspects, backfilled: &StandIns) -> bool
     all.all(|(node, (content, suspect))| is_stand_in(node, content, suspect, backfilled))
 }
 
-fn is_stand_in(node: &Node, content: &Content, suspect: &Suspect, backfilled: &StandIns) -> bool {
+/// Checks whether a part is of a version that was acknowledged before, or is a direct response at a literal path.
+pub(crate) fn is_stand_in(node: &Node, content: &Content, suspect: &Suspect, backfilled: &StandIns) -> bool {
     backfilled.get(&node.key).is_some_and(|contents| contents.contains(content))
         || suspect.rendered.route.is_plain_answer()
 }
