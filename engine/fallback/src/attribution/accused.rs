@@ -158,7 +158,7 @@ pub(super) fn unproven_in(state: &SuspectInputs<'_>, name: &str, version: &Versi
 
 /// Returns the objects with contents in a version of a route configuration that no Envoy has accepted and that are not
 /// the desired ones.
-pub(crate) fn unproven_stand_ins(
+pub(super) fn unproven_stand_ins(
     state: &SuspectInputs<'_>,
     name: &str,
     version: &Version,

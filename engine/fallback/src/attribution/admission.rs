@@ -6,10 +6,10 @@ use std::sync::Arc;
 use holdfast_graph::{Content, Detected, ObjectKey};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 
-use super::accused;
 use super::readmission::{Finding, Readmission};
 use super::taking_part::{self, Untried};
 use super::unreached::on_trial_unreached;
+use super::{accepted_versions, accused};
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::forms::Form;
 use crate::evidence::subject::Subject;
@@ -220,7 +220,7 @@ impl FallbackScope {
         if self.trials.is_second() {
             return self.second_witness_refused(refused, inputs);
         }
-        if refused.is_some_and(|refused| self.forget_unaccepted_versions(refused, inputs)) {
+        if refused.is_some_and(|refused| accepted_versions::forget_unaccepted(self, refused, inputs)) {
             self.end_trial();
             self.trials.readmission.iter_mut().for_each(Readmission::again);
             return self.reconcile(inputs);

@@ -12,12 +12,12 @@ use holdfast_translate::fleet::FleetId;
 use holdfast_translate::overlay::{Closing, Manner, Overlay};
 use holdfast_xds::{ResourceType, Version};
 
-use super::accused;
 use super::chains;
 use super::clusters;
 use super::readmission::Readmission;
 use super::search::{Search, on_probe};
 use super::suspect_inputs::SuspectInputs;
+use super::{accepted_versions, accused};
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::Subject;
 use crate::evidence::suspects::Suspects;
@@ -47,7 +47,7 @@ impl FallbackScope {
         let message = message.as_str();
         self.stage = Stage::Settled;
         self.remember_refused(kind, name, version, inputs);
-        if self.forget_unaccepted_versions((kind, name, version), inputs) {
+        if accepted_versions::forget_unaccepted(self, (kind, name, version), inputs) {
             return self.reconcile(inputs);
         }
         if !inputs.settings.fallback.isolate {

@@ -3,7 +3,8 @@
 //! The room finds suspects by route, cluster, listener and policy, tries them on the probe or on one Envoy, and records
 //! verdicts. It does not decide what is served instead: that is the plan, derived again after each verdict.
 
-pub(crate) mod accused;
+pub(crate) mod accepted_versions;
+mod accused;
 pub mod admission;
 pub mod blame;
 mod chains;

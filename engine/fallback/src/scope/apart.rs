@@ -18,8 +18,8 @@ use holdfast_translate::fleet::FleetId;
 use holdfast_xds::{Offers, Resource, ResourceType, Snapshot};
 
 use super::FallbackScope;
-use super::accepted_versions;
 use super::scopes::{FallbackScopes, differs, offered};
+use crate::attribution::accepted_versions;
 use crate::attribution::search::SILENCE;
 use crate::context::scope_id::{Apart, ScopeId};
 use crate::context::step_inputs::StepInputs;

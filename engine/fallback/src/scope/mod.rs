@@ -3,7 +3,6 @@
 //! The room holds the state of all other rooms, and distributes events to them. It does not decide by itself: a decision
 //! belongs to the room of its subject.
 
-mod accepted_versions;
 mod answers;
 mod apart;
 mod dispatch;

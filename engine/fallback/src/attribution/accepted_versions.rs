@@ -14,45 +14,43 @@ use holdfast_api::object::Object;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::{ResourceType, Version as Form};
 
-use super::FallbackScope;
-use crate::attribution::accused;
+use super::accused;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::last_valid::Version;
 use crate::evidence::proof::Proof;
 use crate::plan::fitness::alone;
+use crate::scope::FallbackScope;
 
 /// Returns the last valid versions of a scope with contents that are in this proof.
-pub(super) fn accepted(scope: &FallbackScope, proof: &Proof, inputs: &StepInputs<'_>) -> Vec<Version> {
+pub(crate) fn accepted(scope: &FallbackScope, proof: &Proof, inputs: &StepInputs<'_>) -> Vec<Version> {
     let all = scope.evidence.last_valid.iter();
     all.filter(|version| is_accepted(&version.object, &scope.id.gateway, proof, inputs)).cloned().collect()
 }
 
-impl FallbackScope {
-    /// Handles the refusal of a route configuration by an Envoy apart: last valid versions in it that the Envoy has not
-    /// accepted are forgotten. Returns true if there were any.
-    pub(crate) fn forget_unaccepted_versions(
-        &mut self,
-        (kind, name, refused): (ResourceType, &Arc<str>, Form),
-        inputs: &StepInputs<'_>,
-    ) -> bool {
-        if !self.id.is_apart() || kind != ResourceType::Route {
-            return false;
-        }
-        let testing = self.trials.testing();
-        let on_trial: BTreeSet<_> =
-            testing.iter().flat_map(|subject| subject.contents.values()).map(|node| &node.key).collect();
-        let is_unaccepted = |key: &ObjectKey| {
-            let mut versions = self.evidence.last_valid.of(key, None);
-            versions.any(|version| !is_accepted(&version.object, &self.id.gateway, &self.evidence.proof, inputs))
-        };
-        let stand_ins = accused::unproven_stand_ins(&self.suspect_inputs(), name, &refused, inputs);
-        let forgotten: Vec<ObjectKey> =
-            stand_ins.into_iter().filter(|key| !on_trial.contains(key) && is_unaccepted(key)).collect();
-        forgotten.iter().for_each(|key| {
-            self.evidence.last_valid.forget(key);
-        });
-        !forgotten.is_empty()
+/// Handles the refusal of a route configuration by an Envoy apart: last valid versions in it that the Envoy has not
+/// accepted are forgotten. Returns true if there were any.
+pub(super) fn forget_unaccepted(
+    scope: &mut FallbackScope,
+    (kind, name, refused): (ResourceType, &Arc<str>, Form),
+    inputs: &StepInputs<'_>,
+) -> bool {
+    if !scope.id.is_apart() || kind != ResourceType::Route {
+        return false;
     }
+    let testing = scope.trials.testing();
+    let on_trial: BTreeSet<_> =
+        testing.iter().flat_map(|subject| subject.contents.values()).map(|node| &node.key).collect();
+    let is_unaccepted = |key: &ObjectKey| {
+        let mut versions = scope.evidence.last_valid.of(key, None);
+        versions.any(|version| !is_accepted(&version.object, &scope.id.gateway, &scope.evidence.proof, inputs))
+    };
+    let stand_ins = accused::unproven_stand_ins(&scope.suspect_inputs(), name, &refused, inputs);
+    let forgotten: Vec<ObjectKey> =
+        stand_ins.into_iter().filter(|key| !on_trial.contains(key) && is_unaccepted(key)).collect();
+    forgotten.iter().for_each(|key| {
+        scope.evidence.last_valid.forget(key);
+    });
+    !forgotten.is_empty()
 }
 
 /// Checks whether all contents that Envoys receive of a version are proven. Versions of objects without such contents
