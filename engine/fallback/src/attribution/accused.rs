@@ -45,7 +45,8 @@ pub(super) fn has_suspected_setting(subject: &Subject, over: &Overlay, inputs: &
     plans.flat_map(|plan| plan.contents()).any(|(_, content)| subject.contents.contains_key(&content))
 }
 
-/// Returns the suspects of a version of a route configuration. `apart`: whether each suspect can be tried alone.
+/// Returns the suspects of a version of a route configuration. `apart`: whether new settings of policies are suspects
+/// beside a route that is new as well. They are where each suspect can be tried alone.
 pub(super) fn accused(state: &SuspectInputs<'_>, name: &str, version: &Version, apart: bool) -> Option<Accused> {
     let (parts, context) = state.evidence.suspects(name, version)?;
     let mut policies: BTreeMap<Node, BTreeSet<Content>> = BTreeMap::new();
@@ -131,7 +132,7 @@ fn stand_ins<'a>(
     let overlay = &state.derived.overlay;
     let backfilled: BTreeSet<&ObjectKey> = keys.filter(|key| overlay.objects.contains_key(*key)).collect();
     let contents = |key: &ObjectKey| {
-        let made = inputs.translator.contents_under(&state.id.gateway, key, overlay, inputs.objects);
+        let made = inputs.translator.contents_under(&state.id.fleet, key, overlay, inputs.objects);
         made.into_iter().map(|(content, _)| content).collect()
     };
     backfilled.into_iter().map(|key| (key.clone(), contents(key))).collect()
@@ -167,7 +168,7 @@ pub(super) fn unproven_stand_ins(
     let Some(Accused { policies, parts, .. }) = accused(state, name, version, true) else { return BTreeSet::new() };
     let desired_parts = |key: &ObjectKey| {
         let plan = inputs.translator.route(key);
-        plan.map(|plan| inputs.translator.contents(&state.id.gateway, plan)).unwrap_or_default()
+        plan.map(|plan| inputs.translator.contents_under_any_levels(&state.id.fleet, plan)).unwrap_or_default()
     };
     let is_served_instead = |(node, parts): &(Node, BTreeMap<Content, Suspect>)| {
         let desired = desired_parts(&node.key);

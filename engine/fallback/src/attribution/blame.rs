@@ -160,7 +160,7 @@ pub(super) fn is_made(fleet: &FleetId, subject: &Subject, overlay: &Overlay, inp
     let gateway = &fleet.gateway;
     let plan = inputs.translator.route(key);
     let desired = plan.map(|plan| inputs.translator.contents_under_any_levels(fleet, plan)).unwrap_or_default();
-    let made = inputs.translator.contents_under(gateway, key, overlay, inputs.objects);
+    let made = inputs.translator.contents_under(fleet, key, overlay, inputs.objects);
     desired.iter().chain(&made).any(|(content, _)| subject.contents.contains_key(content))
         || is_replacement(fleet, subject, inputs)
         || clusters::is_made(gateway, subject, overlay, inputs)

@@ -28,7 +28,7 @@ impl FallbackScope {
         inputs: &StepInputs<'_>,
     ) {
         let is_desired =
-            |(content, node): (&Content, &Node)| inputs.translator.is_desired(&self.id.gateway, &node.key, content);
+            |(content, node): (&Content, &Node)| inputs.translator.is_desired(&self.id.fleet, &node.key, content);
         if subject.contents.len() < 2 || !subject.contents.iter().all(is_desired) {
             for (content, node) in &subject.contents {
                 self.convict(*content, node, detected, message, Vec::new(), inputs);

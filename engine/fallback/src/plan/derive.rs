@@ -139,7 +139,7 @@ fn refused_with_stand_ins(world: &World<'_>, derived: &Derived) -> BTreeMap<Node
             }
             false => &derived.overlay,
         };
-        for (content, node) in world.translator.contents_under(world.gateway, key, overlay, world.objects) {
+        for (content, node) in world.translator.contents_under(world.fleet, key, overlay, world.objects) {
             if world.refuses(&content) && !derived.broken.contains_key(&node) {
                 broken.extend(world.quarantine.get(&content).map(|verdict| (node.clone(), of(verdict, &node))));
             }

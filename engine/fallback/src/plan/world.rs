@@ -99,7 +99,7 @@ impl World<'_> {
         let Some(verdict) = self.quarantine.get(content).filter(|_| !self.on_trial.contains(content)) else {
             return false;
         };
-        let is_desired = |witness: &Content| self.translator.is_desired(self.gateway, &verdict.node.key, witness);
+        let is_desired = |witness: &Content| self.translator.is_desired(self.fleet, &verdict.node.key, witness);
         self.quarantine.refuses(content, is_desired).is_some()
     }
 

@@ -662,7 +662,10 @@ impl Fleet {
 }
 
 fn in_order(contents: impl Iterator<Item = (Content, Node)>) -> Vec<(Content, Node)> {
-    contents.collect::<BTreeSet<_>>().into_iter().collect()
+    let mut contents: Vec<_> = contents.collect();
+    contents.sort_unstable();
+    contents.dedup();
+    contents
 }
 
 /// Returns the precedence of a route at a place. The place and the route may each be claimed by an earlier version

@@ -28,10 +28,11 @@ impl Translator {
         guard::guarded(|| plan_over(key, over, &self.settings, &mut reader)).flatten()
     }
 
-    /// Returns the contents of a route under an overlay; empty where the overlay changes nothing that the route reads.
+    /// Returns the contents of a route under an overlay, with any policy settings of the Gateway; empty where the overlay
+    /// changes nothing that the route reads.
     pub fn contents_under(
         &self,
-        gateway: &ObjectKey,
+        fleet: &FleetId,
         key: &ObjectKey,
         overlay: &Overlay,
         objects: &ObjectSnapshot,
@@ -52,7 +53,7 @@ impl Translator {
         }
         let over = Overlay { closed: BTreeMap::new(), ..overlay.clone() };
         let plan = self.try_route(key, &over, objects);
-        plan.map(|plan| self.contents(gateway, &plan)).unwrap_or_default()
+        plan.map(|plan| self.contents_under_any_levels(fleet, &plan)).unwrap_or_default()
     }
 
     /// Returns whether an object may currently use another one.

@@ -93,10 +93,10 @@ impl Translator {
 
     /// Returns whether a desired object has this content. The object `key` is checked first; the scan of all other
     /// objects is for rare queries only.
-    pub fn is_desired(&self, gateway: &ObjectKey, key: &ObjectKey, content: &Content) -> bool {
-        let fleet = FleetId::main(gateway);
+    pub fn is_desired(&self, fleet: &FleetId, key: &ObjectKey, content: &Content) -> bool {
+        let gateway = &fleet.gateway;
         let of_route = |plan: &Arc<RoutePlan>| {
-            self.contents_under_any_levels(&fleet, plan).iter().any(|(known, _)| known == content)
+            self.contents_under_any_levels(fleet, plan).iter().any(|(known, _)| known == content)
         };
         let of_policy = |plan: &Arc<PolicyPlan>| plan.contents().any(|(_, known)| known == *content);
         self.route(key).is_some_and(of_route)
