@@ -12,12 +12,14 @@ use holdfast_engine::health::view::{DetectedBy, Gets, ServedInstead};
 use holdfast_engine::health::{Health, HealthFinding, Outside, Severity, SourceState};
 use holdfast_engine::report::ListenerView;
 use holdfast_graph::ObjectKey;
+use holdfast_test_support::scopes::scopes;
 use holdfast_xds::ResourceType;
 use prost::Message as _;
 use serde_json::Value;
 
 use super::envoy::Envoy;
 use super::expect::name;
+use super::invariants;
 use super::stage::StoryStage;
 
 /// Kinds of routes that are attached to listeners.
@@ -116,7 +118,10 @@ fn what_is_not_served_is_not_there(stage: &StoryStage, engine: &Engine, health: 
 
 /// Checks whether an Envoy applies what it is sent. An Envoy of a Gateway that was deleted keeps what it has.
 fn is_served(envoy: &Envoy, engine: &Engine) -> bool {
-    envoy.connected && !envoy.silent && !envoy.ignores && engine.fleet(&envoy.id.fleet).is_some()
+    // During a trial, the other Envoys keep what they have.
+    let is_busy = || invariants::scope_of(envoy, &scopes(engine)).is_some_and(|scope| scope.busy);
+    let is_up_to_date = envoy.connected && !envoy.silent && !envoy.ignores;
+    is_up_to_date && engine.fleet(&envoy.id.fleet).is_some() && !is_busy()
 }
 
 /// Checks whether an Envoy serves a route of an object.

@@ -61,12 +61,7 @@ pub fn check(stage: &StoryStage) -> Result<()> {
     let new = new_engine(stage);
     let mut wrong = Vec::new();
     for envoy in stage.envoys.values().filter(|envoy| envoy.connected && !envoy.silent) {
-        let of = |scope: &&ScopeSeen| scope.gateway == envoy.id.fleet && scope.build == envoy.id.build;
-        let of_gateway = |scope: &&ScopeSeen| scope.gateway == envoy.id.fleet;
-        let apart = all.iter().filter(of_gateway).find(|scope| scope.apart.contains(&envoy.id.node));
-        let Some(scope) = apart.or_else(|| all.iter().find(of)).or_else(|| all.iter().find(of_gateway)) else {
-            continue;
-        };
+        let Some(scope) = scope_of(envoy, &all) else { continue };
         let empty = Snapshot::default();
         let wanted = new.fleet(&envoy.id.fleet).unwrap_or(&empty);
         endpoints(envoy, wanted, &mut wrong);
@@ -87,6 +82,14 @@ pub fn check(stage: &StoryStage) -> Result<()> {
         return Ok(());
     }
     bail!("what always holds does not:\n  {}\nas things stand:\n{}", wrong.join("\n  "), state(&all))
+}
+
+/// Returns the state of the decisions about an Envoy.
+pub(super) fn scope_of<'a>(envoy: &Envoy, all: &'a [ScopeSeen]) -> Option<&'a ScopeSeen> {
+    let of = |scope: &&ScopeSeen| scope.gateway == envoy.id.fleet && scope.build == envoy.id.build;
+    let of_gateway = |scope: &&ScopeSeen| scope.gateway == envoy.id.fleet;
+    let apart = all.iter().filter(of_gateway).find(|scope| scope.apart.contains(&envoy.id.node));
+    apart.or_else(|| all.iter().find(of)).or_else(|| all.iter().find(of_gateway))
 }
 
 /// Checks that endpoints are never held back.

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use holdfast_api::settings::{Fallback, Settings};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A story.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoryFile {
     /// What the story shows, in one sentence.
@@ -22,7 +22,7 @@ pub struct StoryFile {
 }
 
 /// An Envoy.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct StoryNode {
     /// Build of the Envoy.
@@ -45,7 +45,7 @@ fn gateway() -> String {
 }
 
 /// The settings of the operator; by default all are off, except replacement, backfill and backfill of dependants.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Set {
     /// Gate `FallbackConfiguration`.
@@ -100,7 +100,7 @@ impl Set {
 }
 
 /// One step.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub enum StoryStep {
     /// Creates or changes objects, all at once.
@@ -151,7 +151,7 @@ pub enum StoryStep {
 }
 
 /// Objects that are applied without waiting for all answers.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EarlyApply {
     /// Rounds of messages.
@@ -161,7 +161,7 @@ pub struct EarlyApply {
 }
 
 /// A text that is applied many times.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Many {
     /// Number of copies.
@@ -174,7 +174,7 @@ pub struct Many {
 }
 
 /// How Envoys react to a refused resource.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum How {
     /// They send a NACK.
@@ -192,7 +192,7 @@ pub enum How {
 
 /// An oracle: a description of refused resources. `builds` and `nodes` restrict it; a resource is refused if any of the
 /// other conditions holds (`route` and `matching` are one condition).
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Refuse {
     /// The name, by which it is removed.
@@ -225,7 +225,7 @@ pub struct Refuse {
 }
 
 /// Expectations; fields that are not given are not checked.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Expect {
     /// The Gateway; the first one where unset.

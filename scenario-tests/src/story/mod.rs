@@ -23,6 +23,7 @@ pub mod runner;
 pub mod short;
 pub mod short_policies;
 mod short_proxies;
+mod shrink;
 pub mod stage;
 
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! Random stories: objects, Envoys and refusals from a seed.
 //!
 //! The invariants are checked after each step; at the end all faults are corrected, and then all Envoys must have
-//! exactly the desired configuration. A seed always gives the same story. A story that fails prints its seed and its
-//! steps.
+//! exactly the desired configuration. A seed always gives the same story. A story that fails prints its seed and itself
+//! as the YAML of a story; with `HOLDFAST_STORY_SHRINK`, the shortest story that fails in the same way.
 
-use std::fmt::Write;
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_engine::engine::Event;
@@ -13,9 +13,9 @@ use holdfast_test_support::scopes::scopes;
 use libtest_mimic::{Failed, Trial};
 
 use super::dice::Dice;
-use super::language::{Expect, How, Refuse, Set, StoryStep};
+use super::language::{EarlyApply, Expect, How, Refuse, Set, StoryFile, StoryNode, StoryStep};
 use super::stage::StoryStage;
-use super::{expect, invariants, runner};
+use super::{expect, invariants, runner, shrink};
 
 /// Number of seeds, instead of [`SEEDS`].
 const SEEDS_VARIABLE: &str = "HOLDFAST_STORY_SEEDS";
@@ -23,6 +23,8 @@ const SEEDS_VARIABLE: &str = "HOLDFAST_STORY_SEEDS";
 const SEED_VARIABLE: &str = "HOLDFAST_STORY_SEED";
 /// If set, objects change while answers to earlier changes are in flight.
 const EARLY_VARIABLE: &str = "HOLDFAST_STORY_HASTE";
+/// If set, a story that fails is reduced.
+const SHRINK_VARIABLE: &str = "HOLDFAST_STORY_SHRINK";
 /// Number of seeds by default.
 const SEEDS: u64 = 16;
 /// Number of steps of a story.
@@ -52,33 +54,56 @@ pub fn trials() -> Vec<Trial> {
     };
     let trial = |seed: u64| {
         Trial::test(format!("random::seed_{seed:04}"), move || {
-            story(seed).map_err(|error| Failed::from(format!("{SEED_VARIABLE}={seed}: {error:#}")))
+            run_seed(seed).map_err(|error| Failed::from(format!("{SEED_VARIABLE}={seed}: {error:#}")))
         })
     };
     seeds.map(trial).collect()
 }
 
-fn story(seed: u64) -> Result<()> {
+fn run_seed(seed: u64) -> Result<()> {
     let mut dice = Dice::new(seed);
-    let set = settings(&mut dice);
-    let mut stage = StoryStage::new(set.settings(), set.probe.clone());
-    let mut transcript = format!("settings {set:?}");
-    let result = play(&mut stage, &mut dice, &mut transcript);
-    result.with_context(|| format!("the story so far:\n{transcript}\n"))
+    let mut story = StoryFile {
+        why: format!("a random story, seed {seed}"),
+        settings: settings(&mut dice),
+        envoys: BTreeMap::new(),
+        steps: Vec::new(),
+    };
+    let Err(error) = play(&mut dice, &mut story) else { return Ok(()) };
+    let fault = error.root_cause().to_string();
+    if std::env::var_os(SHRINK_VARIABLE).is_some() {
+        story =
+            shrink::shortest(story, |story| again(story).is_err_and(|error| error.root_cause().to_string() == fault));
+    }
+    Err(error.context(shrink::yaml(&story)?))
 }
 
-fn play(stage: &mut StoryStage, dice: &mut Dice, transcript: &mut String) -> Result<()> {
+/// Plays the steps of a story that was played before.
+fn again(story: &StoryFile) -> Result<()> {
+    let mut stage = StoryStage::new(story.settings.settings(), story.settings.probe.clone());
+    for (node, envoy) in &story.envoys {
+        stage.add_envoy(node, &envoy.build, &envoy.gateway);
+    }
+    story.steps.iter().try_for_each(|next| perform(&mut stage, next))
+}
+
+fn play(dice: &mut Dice, story: &mut StoryFile) -> Result<()> {
+    let stage = &mut StoryStage::new(story.settings.settings(), story.settings.probe.clone());
     // Two of each build: if the only Envoy of a build crashes, the cause cannot be attributed.
     let count = 2 + 2 * dice.below(2);
     let envoys: Vec<String> = (0..count).map(|index| format!("e{index}")).collect();
     for (index, node) in envoys.iter().enumerate() {
-        let build = BUILDS[index / 2 % BUILDS.len()];
-        stage.add_envoy(node, build, "infra/public");
-        let _ = write!(transcript, ", {node} {build}");
+        let node_of = StoryNode {
+            build: BUILDS[index / 2 % BUILDS.len()].into(),
+            gateway: "infra/public".into(),
+            // A separate step connects it.
+            later: true,
+        };
+        stage.add_envoy(node, &node_of.build, &node_of.gateway);
+        story.envoys.insert(node.clone(), node_of);
     }
     // The refusals of a build do not change during a story.
     for oracle in oracles() {
-        step(stage, StoryStep::Refuse(Box::new(oracle)), transcript)?;
+        step(stage, StoryStep::Refuse(Box::new(oracle)), story)?;
     }
     let good = dice.one_in(2);
     let first =
@@ -87,57 +112,52 @@ fn play(stage: &mut StoryStage, dice: &mut Dice, transcript: &mut String) -> Res
         {service: team/a}\n---\n{service: team/b}\n---\n\
         {service: shop/auth, appProtocol: kubernetes.io/h2c}\n---\n\
         {service: infra/auth, appProtocol: kubernetes.io/h2c}\n---\n";
-    step(stage, StoryStep::Apply(format!("{basics}{first}")), transcript)?;
-    step(stage, StoryStep::Connect(envoys.clone()), transcript)?;
+    step(stage, StoryStep::Apply(format!("{basics}{first}")), story)?;
+    step(stage, StoryStep::Connect(envoys.clone()), story)?;
     let early = std::env::var_os(EARLY_VARIABLE).is_some();
     for _ in 0..STEPS {
         for next in any_steps(stage, dice, &envoys) {
-            match &next {
-                StoryStep::Apply(text) if early && dice.one_in(2) => {
-                    let rounds = dice.below(4);
-                    let _ = write!(transcript, "\n- in haste, {rounds} rounds: {next:?}");
-                    stage.apply_early(text, rounds)?;
+            let next = match next {
+                StoryStep::Apply(apply) if early && dice.one_in(2) => {
+                    StoryStep::ApplyEarly(EarlyApply { rounds: dice.below(4), apply })
                 }
-                _ => {
-                    // All other steps start without messages in flight.
-                    stage.happen(vec![])?;
-                    step(stage, next, transcript)?;
-                }
-            }
+                other => other,
+            };
+            step(stage, next, story)?;
         }
     }
     stage.happen(vec![])?;
-    mend(stage, dice, &envoys, transcript)
+    mend(stage, dice, &envoys, story)
 }
 
 /// Corrects all faults: nothing is refused, all objects are valid, all Envoys are connected. No deviation may remain.
-fn mend(stage: &mut StoryStage, dice: &mut Dice, envoys: &[String], transcript: &mut String) -> Result<()> {
+fn mend(stage: &mut StoryStage, dice: &mut Dice, envoys: &[String], story: &mut StoryFile) -> Result<()> {
     for oracle in oracles() {
-        step(stage, StoryStep::Accept(oracle.name), transcript)?;
+        step(stage, StoryStep::Accept(oracle.name), story)?;
     }
-    step(stage, StoryStep::Speak(envoys.to_vec()), transcript)?;
+    step(stage, StoryStep::Speak(envoys.to_vec()), story)?;
     let away = envoys.iter().filter(|node| stage.envoys.get(*node).is_some_and(|envoy| !envoy.connected));
-    step(stage, StoryStep::Connect(away.cloned().collect()), transcript)?;
+    step(stage, StoryStep::Connect(away.cloned().collect()), story)?;
     step(
         stage,
         StoryStep::Apply(
             "{service: shop/a}\n---\n{service: shop/b}\n---\n{service: team/a}\n---\n{grant: other, from: shop}".into(),
         ),
-        transcript,
+        story,
     )?;
     let all = (0..ROUTES).map(|index| route(index, dice, true)).collect::<Vec<_>>().join("\n---\n");
     let policies: Vec<String> =
         stage.objects.keys().filter(|key| &*key.kind == "TrafficPolicy").map(expect::name).collect();
-    step(stage, StoryStep::Delete(policies), transcript)?;
-    step(stage, StoryStep::Clock(3), transcript)?;
-    step(stage, StoryStep::Apply(all), transcript)?;
+    step(stage, StoryStep::Delete(policies), story)?;
+    step(stage, StoryStep::Clock(3), story)?;
+    step(stage, StoryStep::Apply(all), story)?;
     let guards = (0..3).map(|_| policy(dice, true)).collect::<Vec<_>>().join("\n---\n");
-    step(stage, StoryStep::Apply(guards), transcript)?;
-    step(stage, StoryStep::Clock(70), transcript)?;
+    step(stage, StoryStep::Apply(guards), story)?;
+    step(stage, StoryStep::Clock(70), story)?;
     // An outlier Envoy accepts newer content again.
     let again = (0..ROUTES).map(|index| route(index, dice, true)).collect::<Vec<_>>().join("\n---\n");
-    step(stage, StoryStep::Apply(again), transcript)?;
-    step(stage, StoryStep::Clock(70), transcript)?;
+    step(stage, StoryStep::Apply(again), story)?;
+    step(stage, StoryStep::Clock(70), story)?;
     let all_well = Expect {
         steps: Some(Default::default()),
         broken: Some(Default::default()),
@@ -146,16 +166,28 @@ fn mend(stage: &mut StoryStage, dice: &mut Dice, envoys: &[String], transcript: 
         as_new: Some(true),
         ..Expect::default()
     };
-    for build in BUILDS.iter().filter(|build| stage.envoys.values().any(|envoy| *envoy.id.build == ***build)) {
-        let expected = Expect { build: Some((*build).into()), ..all_well.clone() };
-        expect::check(stage, &expected).with_context(|| format!("{build}, when everything is mended"))?;
+    let mut builds = BUILDS.to_vec();
+    builds.retain(|build| stage.envoys.values().any(|envoy| &*envoy.id.build == *build));
+    for build in builds {
+        let expected = Expect { build: Some(build.into()), ..all_well.clone() };
+        step(stage, StoryStep::Expect(Box::new(expected)), story)
+            .with_context(|| format!("{build}, when everything is mended"))?;
     }
     Ok(())
 }
 
-fn step(stage: &mut StoryStage, step: StoryStep, transcript: &mut String) -> Result<()> {
-    let _ = write!(transcript, "\n- {step:?}");
-    runner::take(stage, &step)?;
+fn step(stage: &mut StoryStage, step: StoryStep, story: &mut StoryFile) -> Result<()> {
+    story.steps.push(step.clone());
+    perform(stage, &step)
+}
+
+fn perform(stage: &mut StoryStage, step: &StoryStep) -> Result<()> {
+    if let StoryStep::ApplyEarly(_) = step {
+        return runner::take(stage, step);
+    }
+    // All other steps start without messages in flight.
+    stage.happen(vec![])?;
+    runner::take(stage, step)?;
     invariants::check(stage)?;
     innocents_are_not_refused(stage)
 }
@@ -163,16 +195,22 @@ fn step(stage: &mut StoryStage, step: StoryStep, transcript: &mut String) -> Res
 /// Checks that each object that is reported as refused contains one of the texts that Envoys refuse, or that its message
 /// names one that does: a route and a policy of it that are both new cannot be tried separately.
 fn innocents_are_not_refused(stage: &StoryStage) -> Result<()> {
-    for scope in stage.engine.iter().flat_map(scopes) {
+    // While everything is held, the only change is reported: the text that Envoys refuse may be in an object that the
+    // changed one now refers to.
+    for scope in stage.engine.iter().flat_map(scopes).filter(|scope| !scope.held_as_a_whole) {
         for (node, (detected, message)) in &scope.broken {
             // An object that is the only new one when an Envoy does not answer is reported without a proof.
             let is_refused =
                 matches!(detected, Detected::Nack | Detected::Probe) && !message.contains("stopped answering");
             let is_known = matches!(stage.objects.get(&node.key), Some(Event::Applied(..)));
             let is_guilty = || guilty(stage).any(|key| *key == node.key || message.contains(&key.to_string()));
-            // The removal of a policy waits for some seconds, and the verdict about the route with it.
-            let is_removed =
-                || named_beside(message).is_some_and(|name| !stage.objects.keys().any(|key| key.to_string() == name));
+            // The removal of a policy waits for some seconds, and the verdict about the route with it. A policy that cannot
+            // be read any more applies as it was read last.
+            let is_readable = |name: &str| {
+                let mut objects = stage.objects.iter();
+                objects.any(|(key, event)| key.to_string() == name && matches!(event, Event::Applied(..)))
+            };
+            let is_removed = || named_beside(message).is_some_and(|name| !is_readable(name));
             ensure!(
                 !is_refused || !is_known || is_guilty() || is_removed(),
                 "{} contains nothing that Envoys refuse: {message}",

@@ -89,7 +89,8 @@ pub(super) fn accused_subjects(
     let Some(Accused { policies, parts, .. }) = accused(state, name, version, false) else { return Vec::new() };
     let backfilled = stand_ins(state, parts.keys().map(|node| &node.key), inputs);
     let policies = with_policies_of_stand_ins(state, policies, &parts, &backfilled);
-    let (lent, policies): (Vec<_>, Vec<_>) = policies.into_iter().partition(|policy| is_stand_in(state, policy));
+    let (lent, policies): (Vec<_>, Vec<_>) =
+        policies.into_iter().partition(|policy| is_stand_in(state, policy, inputs));
     let parts = without_stand_ins(parts, &backfilled);
     let mut subjects = match only_stand_ins(&parts, &backfilled) && !policies.is_empty() {
         true => Vec::new(),
@@ -129,24 +130,35 @@ fn stand_ins<'a>(
     keys: impl Iterator<Item = &'a ObjectKey>,
     inputs: &StepInputs<'_>,
 ) -> StandIns {
-    let overlay = &state.derived.overlay;
-    let backfilled: BTreeSet<&ObjectKey> = keys.filter(|key| overlay.objects.contains_key(*key)).collect();
-    let contents = |key: &ObjectKey| {
-        let made = inputs.translator.contents_under(&state.id.fleet, key, overlay, inputs.objects);
-        made.into_iter().map(|(content, _)| content).collect()
-    };
-    backfilled.into_iter().map(|key| (key.clone(), contents(key))).collect()
+    let keys: BTreeSet<&ObjectKey> = keys.collect();
+    let mut stand_ins = StandIns::new();
+    for overlay in overlays(state, inputs) {
+        for key in keys.iter().filter(|key| overlay.objects.contains_key(**key)) {
+            let made = inputs.translator.contents_under(&state.id.fleet, key, overlay, inputs.objects);
+            let contents = made.into_iter().map(|(content, _)| content);
+            stand_ins.entry((*key).clone()).or_default().extend(contents);
+        }
+    }
+    stand_ins
+}
+
+/// Returns the overlays of the configurations in which a refused resource may be: the published one and the one on
+/// trial. An object that is closed in the first can be backfilled in the second.
+fn overlays<'a>(state: &SuspectInputs<'a>, inputs: &'a StepInputs<'_>) -> impl Iterator<Item = &'a Overlay> {
+    let is_on_trial = state.trials.current.is_some();
+    let on_trial = is_on_trial.then(|| inputs.translator.overlay(&state.id.trial_fleet())).flatten();
+    std::iter::once(&state.derived.overlay).chain(on_trial)
 }
 
 /// Checks whether a policy is backfilled in a version with all settings for which it is suspected.
-fn is_stand_in(state: &SuspectInputs<'_>, policy: &Subject) -> bool {
-    let Overlay { objects, policies, .. } = &state.derived.overlay;
+fn is_stand_in(state: &SuspectInputs<'_>, policy: &Subject, inputs: &StepInputs<'_>) -> bool {
     let key = &policy.node.key;
     let is_set = |plan: &Arc<PolicyPlan>| {
         let settings: HashSet<Content> = plan.contents().map(|(_, content)| content).collect();
         policy.contents.keys().all(|content| settings.contains(content))
     };
-    objects.contains_key(key) && policies.get(key).is_some_and(is_set)
+    overlays(state, inputs)
+        .any(|overlay| overlay.objects.contains_key(key) && overlay.policies.get(key).is_some_and(is_set))
 }
 
 /// Returns the contents in a version of a route configuration that no Envoy has accepted: parts of routes, and

@@ -107,7 +107,7 @@ pub fn derive(world: &World<'_>, graph: &Graph) -> Derived {
         let mut closed = refused.clone();
         closed.extend(shared.closings(world, &gates));
         lay_over(&mut derived, &closed, &left_out, world);
-        let more = refused_with_stand_ins(world, &derived);
+        let more = refused_with_stand_ins(world, &derived, &refused);
         let more_shared = shared.add(shared::refused_under(world, &derived.overlay));
         if more.is_empty() && !more_shared {
             break;
@@ -123,8 +123,13 @@ pub fn derive(world: &World<'_>, graph: &Graph) -> Derived {
 }
 
 /// Returns the units that are refused in the form in which they are made with stand-in versions of the objects that
-/// they read.
-fn refused_with_stand_ins(world: &World<'_>, derived: &Derived) -> BTreeMap<Node, Broken> {
+/// they read. `refused`: the units that are known to be refused. A unit that translation found invalid is not among
+/// them: with a stand-in version of an object that it reads, it has content again.
+fn refused_with_stand_ins(
+    world: &World<'_>,
+    derived: &Derived,
+    refused: &BTreeMap<Node, Broken>,
+) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
     let keys: BTreeSet<&ObjectKey> = world.quarantine.iter().map(|(_, verdict)| &verdict.node.key).collect();
     for key in keys {
@@ -140,7 +145,7 @@ fn refused_with_stand_ins(world: &World<'_>, derived: &Derived) -> BTreeMap<Node
             false => &derived.overlay,
         };
         for (content, node) in world.translator.contents_under(world.fleet, key, overlay, world.objects) {
-            if world.refuses(&content) && !derived.broken.contains_key(&node) {
+            if world.refuses(&content) && !refused.contains_key(&node) {
                 broken.extend(world.quarantine.get(&content).map(|verdict| (node.clone(), of(verdict, &node))));
             }
         }
@@ -179,6 +184,7 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
     broken.extend(broken_backends(world));
     let certificates = broken_certificates(world);
     broken.retain(|node, _| !is_healed_by_certificates(node, &certificates, world));
+    without_healed_by_unread(&mut broken, world);
     // Objects that other objects depend on are served in the version that was read last.
     let unusable = world.unusable.iter().filter(|key| world.objects.get(key).is_none());
     for key in unusable.filter(|key| world.last_valid.of(key, None).next().is_some()) {
@@ -232,6 +238,28 @@ fn is_healed_by_certificates(node: &Node, certificates: &BTreeMap<Node, Broken>,
     let over = Overlay { objects, ..Overlay::default() };
     let then = || world.translator.try_route(&node.key, &over, world.objects);
     !over.is_empty() && then().is_some_and(|plan| plan.replaced.iter().all(|replaced| replaced.section != HOST))
+}
+
+/// Removes the rules that only lack an object that cannot be read and is served in its last valid version. That object is
+/// the broken one.
+fn without_healed_by_unread(broken: &mut BTreeMap<Node, Broken>, world: &World<'_>) {
+    let gates = &world.settings.fallback;
+    if !gates.isolate || !gates.use_last_valid || !gates.backfill_unresolved {
+        return;
+    }
+    let unread = world.unusable.iter().filter(|key| world.objects.get(key).is_none());
+    let objects: BTreeMap<ObjectKey, _> =
+        unread.filter_map(|key| Some((key.clone(), world.candidate(key)?.object))).collect();
+    let readers: BTreeSet<ObjectKey> = objects.keys().flat_map(|key| world.translator.routes_reading(key)).collect();
+    let over = Overlay { objects, ..Overlay::default() };
+    for reader in readers {
+        let Some(plan) = world.translator.try_route(&reader, &over, world.objects) else { continue };
+        let is_replaced = |node: &Node| {
+            let mut replaced = plan.replaced.iter();
+            replaced.any(|replaced| replaced.object == node.key && *replaced.section == *node.section)
+        };
+        broken.retain(|node, _| node.key != reader || is_replaced(node));
+    }
 }
 
 pub(super) fn by_translation(field: String, message: String) -> Broken {

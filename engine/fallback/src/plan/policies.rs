@@ -18,10 +18,11 @@ use super::world::World;
 /// Returns the policies of the Gateway that translation cannot enforce, and the extensions that cause this.
 pub(crate) fn found(world: &World<'_>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
+    let of_stand_ins = OnceCell::new();
     for (key, plan) in world.translator.unenforceable() {
-        let Some(why) = plan.unenforceable.as_ref().filter(|_| world.translator.governs(key, world.gateway)) else {
-            continue;
-        };
+        let is_of_stand_in = || of_stand_ins.get_or_init(|| world.policies_of_stand_ins()).contains(key);
+        let applies = || world.translator.governs(key, world.gateway) || is_of_stand_in();
+        let Some(why) = plan.unenforceable.as_ref().filter(|_| applies()) else { continue };
         let there = plan.blamed.iter().filter(|(extension, _)| world.exists(extension));
         let extensions: Vec<_> = there.collect();
         for (extension, (_, message)) in &extensions {
@@ -226,6 +227,7 @@ pub(crate) fn closed(policy: &ObjectKey, plan: &PolicyPlan, message: &str) -> Po
 /// Replaces decisions about policies by decisions about what they guard: a policy is never left out, its targets are
 /// closed and reported instead.
 pub(super) fn decide_targets(derived: &mut Derived, world: &World<'_>) {
+    decide_stand_ins(derived, world);
     // A route at several listeners is closed if all listeners with its hosts are closed.
     let above = |node: &Node| node.key == *world.gateway || &*node.key.kind == kinds::LISTENER_SET;
     let behind = derived.plan.decisions.iter().filter(|(node, _)| above(node));
@@ -249,4 +251,25 @@ pub(super) fn decide_targets(derived: &mut Derived, world: &World<'_>) {
         };
         decision.step == Step::Backfilled || !node.section.is_empty() || !has_settings(&node.key)
     });
+}
+
+/// Adds the rules of last valid versions that a policy closes and that the desired version lacks. No edge of the graph
+/// leads from the policy to them.
+fn decide_stand_ins(derived: &mut Derived, world: &World<'_>) {
+    let overlay = &derived.overlay;
+    let is_closing = |(key, plan): &(&ObjectKey, &Arc<PolicyPlan>)| {
+        plan.unenforceable.is_some() && !world.translator.governs(key, world.gateway)
+    };
+    if !overlay.policies.iter().any(|policy| is_closing(&policy)) {
+        return;
+    }
+    let stand_ins = overlay.objects.keys().filter(|key| world.serves(key) && *key != world.gateway);
+    let plans = stand_ins.filter_map(|key| world.translator.try_route(key, overlay, world.objects));
+    let replaced: Vec<Replaced> = plans.flat_map(|plan| plan.replaced).collect();
+    for Replaced { object, section, policy, .. } in replaced {
+        let Some(policy) = policy.filter(|key| overlay.policies.contains_key(key)) else { continue };
+        let decision = derived.plan.decisions.entry(Node::section(object, section.as_str())).or_default();
+        decision.step = decision.step.max(Step::Replaced);
+        decision.causes.insert(policy);
+    }
 }

@@ -232,15 +232,18 @@ impl World<'_> {
         self.translator.try_route(key, &fitness::alone(&self.candidate(key)?.object), self.objects)
     }
 
-    /// Returns the policies of routes of the Gateway in their last valid version, for routes with a desired version that
-    /// may have no place at the Gateway: a hostname cannot be used, or the content cannot be read.
+    /// Returns the policies of routes of the Gateway in their last valid version, for routes with a desired version to
+    /// which the policies may not apply: a hostname cannot be used, the content cannot be read, or it is invalid and
+    /// lacks the rules that the policies guard.
     pub(super) fn policies_of_stand_ins(&self) -> BTreeSet<ObjectKey> {
         let gates = &self.settings.fallback;
         if !gates.isolate || !gates.use_last_valid {
             return BTreeSet::new();
         }
         let unread = self.unusable.iter().filter(|key| self.objects.get(key).is_none());
-        let plans = self.translator.unclaimed_routes().chain(unread).filter_map(|route| self.stand_in_plan(route));
+        let routes: BTreeSet<&ObjectKey> =
+            self.translator.unclaimed_routes().chain(self.translator.invalid_routes()).chain(unread).collect();
+        let plans = routes.into_iter().filter_map(|route| self.stand_in_plan(route));
         plans.filter(|plan| plan.gateways().contains(self.gateway)).flat_map(|plan| plan.policies).collect()
     }
 

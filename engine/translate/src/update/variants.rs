@@ -94,6 +94,11 @@ impl Translator {
         self.keep_endpoints(id, BTreeSet::new());
     }
 
+    /// Returns the overlay of a configuration, if it has one.
+    pub fn overlay(&self, id: &FleetId) -> Option<&Overlay> {
+        self.variants.overlays.get(id).map(|overlay| &**overlay)
+    }
+
     /// Sets the overlay of a fleet. It takes effect with the next translation.
     pub fn lay_over(&mut self, id: &FleetId, overlay: Overlay) {
         let before = self.variants.overlays.get(id).cloned().unwrap_or_default();
