@@ -12,7 +12,14 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!(
         "order",
         true,
-        [a_typo_with_default_gates, a_typo_that_is_isolated, a_typo_without_a_probe, random_matches]
+        [
+            a_typo_with_default_gates,
+            a_typo_that_is_isolated,
+            a_typo_without_a_probe,
+            a_typo_in_a_proxy_with_default_gates,
+            a_typo_in_a_proxy_that_is_backfilled,
+            random_matches,
+        ]
     )
 }
 
@@ -190,6 +197,75 @@ async fn a_typo_that_is_isolated(world: World) -> Result<()> {
 
 async fn a_typo_without_a_probe(world: World) -> Result<()> {
     typos(world, &["--feature-gates", "FallbackConfiguration=true", "--probe", "off"]).await
+}
+
+/// A guarded route of an HTTPProxy beside a route of another HTTPProxy with the readable part of its broken expression
+/// as prefix. `broken`: the status of requests of the guarded route while its expression is broken.
+async fn equal_routes(world: World, flags: &[&str], broken: u16) -> Result<()> {
+    const HOST: &str = "proxy.example";
+    let (guarded, open) = (world.backend("guarded").await?, world.backend("open").await?);
+    let (port, secure) = (world.port()?, world.port()?.to_string());
+    let proxy = |name: &str, spec: String| {
+        let metadata = format!("{{name: {name}, namespace: {NAMESPACE}}}");
+        world.write(
+            &format!("{name}.yaml"),
+            format!("apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {metadata}\nspec: {spec}\n"),
+        )
+    };
+    let write_guarded = |expression: &str| {
+        let route = format!(
+            "{{conditions: [{{regex: '{expression}'}}], services: [{{name: guarded, port: 8080}}], ipAllowPolicy: \
+             [{{source: Peer, cidr: 10.0.0.0/8}}]}}"
+        );
+        proxy("guarded", format!("{{routes: [{route}]}}"))
+    };
+    proxy("root", format!("{{virtualhost: {{fqdn: {HOST}}}, includes: [{{name: open}}, {{name: guarded}}]}}"))?;
+    let prefixes = ["/admin/", "/open"]
+        .map(|prefix| format!("{{conditions: [{{prefix: {prefix}}}], services: [{{name: open, port: 8080}}]}}"));
+    proxy("open", format!("{{routes: [{}]}}", prefixes.join(", ")))?;
+    write_guarded("/admin/[0-9]+")?;
+    let http = port.to_string();
+    let proxies = ["--httpproxy-http", &http, "--httpproxy-https", &secure];
+    let flags: Vec<&str> = flags.iter().chain(&proxies).copied().collect();
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&flags)).await?;
+    let page = async |status: &str| {
+        until("the page has the status", || async {
+            let page = holdfast.diagnostics("/debug/config/fallback").await?;
+            ensure!(page["status"] == status, "{page}");
+            Ok(())
+        })
+        .await
+    };
+    let request = || get(port, "/admin/5").host(HOST).header(MARK, "proxy");
+    request().comes_to_answer(DENIED).await?;
+    get(port, "/admin/list").host(HOST).comes_to_reach("open").await?;
+    let hammer = Hammer::start_kept_in_turn(std::iter::once(request()));
+    for _ in 0..2 {
+        write_guarded("/admin/[0-9+")?;
+        page("triggered").await?;
+        request().comes_to_answer(broken).await?;
+        get(port, "/open").host(HOST).comes_to_reach("open").await?;
+        hammer.goes_on(10).await?;
+        write_guarded("/admin/[0-9]+")?;
+        page("not-triggered").await?;
+        request().comes_to_answer(DENIED).await?;
+        get(port, "/admin/list").host(HOST).comes_to_reach("open").await?;
+    }
+    hammer.stop().await;
+    for (name, backend) in [("guarded", guarded), ("other", open)] {
+        let reached = backend.count(|seen| !seen.request.header(MARK).is_empty());
+        ensure!(reached == 0, "{reached} requests of the guarded route reached the {name} backend");
+    }
+    Ok(())
+}
+
+async fn a_typo_in_a_proxy_with_default_gates(world: World) -> Result<()> {
+    equal_routes(world, &[], CLOSED).await
+}
+
+async fn a_typo_in_a_proxy_that_is_backfilled(world: World) -> Result<()> {
+    let flags = ["--feature-gates", "FallbackConfiguration=true", "--use-last-valid-config-for-fallback"];
+    equal_routes(world, &flags, DENIED).await
 }
 
 /// Hosts of random matches, for each API.

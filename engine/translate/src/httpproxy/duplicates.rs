@@ -1,7 +1,7 @@
 //! Duplicates: of routes with equal conditions in a host, the first route is served.
 //!
 //! The comparison is made at the leaves of the include tree, on all conditions of a route: its own conditions and those
-//! of its includes.
+//! of its includes. Placeholders of broken routes are not compared.
 
 use std::collections::HashMap;
 
@@ -19,21 +19,20 @@ use crate::outcome::finding::Finding;
 pub fn judge(leaves: Vec<Leaf>, is_claimed: impl Fn(&Leaf) -> bool) -> (Vec<Leaf>, Vec<Finding>) {
     let mut findings = Vec::new();
     let mut first = HashMap::new();
-    // Written conditions come first; placeholders of broken routes use the remaining conditions.
-    let rank = |leaf: &Leaf| match (leaf.origin == RouteOrigin::Written, is_claimed(leaf)) {
-        (true, true) => 0,
-        (true, false) => 1,
-        (false, _) => 2,
-    };
-    let ranks: Vec<u8> = leaves.iter().map(rank).collect();
-    for wanted in 0..=2 {
-        for (index, leaf) in leaves.iter().enumerate().filter(|(index, _)| ranks.get(*index) == Some(&wanted)) {
+    let is_written = |leaf: &&Leaf| leaf.origin == RouteOrigin::Written;
+    for claimed in [true, false] {
+        let written = leaves.iter().enumerate().filter(|(_, leaf)| is_written(leaf));
+        for (index, leaf) in written.filter(|(_, leaf)| is_claimed(leaf) == claimed) {
             first.entry(&leaf.conditions).or_insert(index);
         }
     }
-    let kept: Vec<bool> =
-        leaves.iter().enumerate().map(|(index, leaf)| first.get(&leaf.conditions) == Some(&index)).collect();
-    for (leaf, _) in leaves.iter().zip(&kept).filter(|(leaf, kept)| !**kept && leaf.origin == RouteOrigin::Written) {
+    // The placeholder of a broken route is no duplicate: it comes after an equal route, and is closed before that route
+    // if the broken route is guarded.
+    let is_kept = |(index, leaf): (usize, &Leaf)| {
+        leaf.origin != RouteOrigin::Written || first.get(&leaf.conditions) == Some(&index)
+    };
+    let kept: Vec<bool> = leaves.iter().enumerate().map(is_kept).collect();
+    for (leaf, _) in leaves.iter().zip(&kept).filter(|(_, kept)| !**kept) {
         let What::Route { index, .. } = leaf.what else { continue };
         let winner = first.get(&leaf.conditions).and_then(|winner| leaves.get(*winner)).map(described);
         let winner = winner.map(|winner| format!("; {winner} gets the requests")).unwrap_or_default();

@@ -277,13 +277,15 @@ struct Both<'a> {
 
 impl Both<'_> {
     /// Checks whether a served route is a form of this desired one: it has the same matches, or it has the same section
-    /// and neither plan has the other's matches.
+    /// and neither plan has the other's matches. A placeholder can have the matches of a route that is desired itself.
     fn is_form_of(&self, route: &Route, wanted: &Route) -> bool {
         let has = |plan: &RoutePlan, of: &Route| {
             plan.routes.iter().any(|other| other.route.key == of.key && other.route.matches == of.matches)
         };
         let at_its_place = || route.key == wanted.key && route.section == wanted.section;
-        route.matches == wanted.matches || (at_its_place() && !has(self.desired, route) && !has(self.served, wanted))
+        let is_another = || wanted.placeholder.is_some() && has(self.desired, route);
+        (route.matches == wanted.matches && !is_another())
+            || (at_its_place() && !has(self.desired, route) && !has(self.served, wanted))
     }
 
     /// Checks whether a served route would receive requests of this desired one.
