@@ -323,7 +323,7 @@ async fn answer(port: u16, host: u64, request: &MatchRequest) -> Result<Option<S
     let query: Vec<String> = request.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let path = if query.is_empty() { request.path.clone() } else { format!("{}?{}", request.path, query.join("&")) };
     let method = Method::from_bytes(request.method.as_bytes())?;
-    let mut sent = get(port, &path).method(method).host(&format!("h{host}.example.com"));
+    let mut sent = get(port, &path).method(method).host(&holdfast_test_support::matches::host(host));
     for (name, value) in &request.headers {
         sent = sent.header(name, value);
     }

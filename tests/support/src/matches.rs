@@ -1,4 +1,5 @@
-//! Random matches of one host: a broken one beside two valid ones, and which of them may answer a request.
+//! Random matches: a broken one beside two valid ones, each in a host or in its wildcard, and which of them may answer a
+//! request to the host.
 //!
 //! What is readable and what is narrower is computed here from the parts that the matches were made of, and from a
 //! universe of requests, without the code under test.
@@ -18,7 +19,7 @@ const QUERY: &str = "q";
 /// Beginnings of paths; also the paths of requests.
 const TEXTS: [&str; 9] = ["/", "/x", "/x/", "/x/1", "/x1", "/x/y", "/x/y/1", "/x/1.php", "/z/1.php"];
 /// Endings of a path expression that do not compile.
-const BROKEN: [&str; 4] = ["[0-9", "(a", "[0-9+", ".*(a"];
+const BROKEN: [&str; 6] = ["[0-9", "(a", "[0-9+", ".*(a", "[0-9]/y[", "[0-9]+/y("];
 /// Valid path expressions.
 const EXPRESSIONS: [&str; 6] = ["/x/[0-9]+", "/.*", "/x.*", "/[a-z]+/.*", "/.*[.]php", "/x/y/[0-9]+"];
 
@@ -33,6 +34,28 @@ pub struct MatchRequest {
     pub query: Vec<(String, String)>,
     /// Headers, with names in lower case.
     pub headers: Vec<(String, String)>,
+}
+
+/// The hostname of a match: a host, or the wildcard that includes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WrittenHost {
+    Specific,
+    Wildcard,
+}
+
+impl WrittenHost {
+    /// Returns the hostname of a number.
+    fn name(self, number: u64) -> String {
+        match self {
+            Self::Specific => host(number),
+            Self::Wildcard => format!("*.d{number}.example.com"),
+        }
+    }
+}
+
+/// Returns the host to which requests are sent.
+pub fn host(number: u64) -> String {
+    format!("h.d{number}.example.com")
 }
 
 /// Where the objects of the matches are.
@@ -91,6 +114,16 @@ enum WrittenPath {
     Call(calls::Part, calls::Part),
     /// A text followed by something that does not compile.
     Broken(&'static str, &'static str),
+}
+
+/// Returns an expression for what is readable of a broken expression, if that is more than its literal beginning.
+fn readable(text: &str, end: &str) -> Option<String> {
+    match (text, end) {
+        ("/", "(a") => Some("/(?:a).*".into()),
+        ("/", ".*(a") => Some("/.*(?:a).*".into()),
+        (_, "[0-9]/y[" | "[0-9]+/y(") => Some(format!("{text}{}.*", end.get(..end.len() - 1)?)),
+        _ => None,
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +187,11 @@ impl WrittenMatch {
                 let segments = text.trim_end_matches('/');
                 path == segments || path.starts_with(&format!("{segments}/"))
             }
-            WrittenPath::Prefix(text) | WrittenPath::Broken(text, _) => path.starts_with(text),
+            WrittenPath::Prefix(text) => path.starts_with(text),
+            WrittenPath::Broken(text, end) => match readable(text, end) {
+                Some(pattern) => whole(&pattern, path),
+                None => path.starts_with(text),
+            },
             WrittenPath::Regex(pattern) => whole(pattern, path),
             WrittenPath::Call(service, method) => calls::covers(service, method, path),
         };
@@ -181,7 +218,7 @@ impl WrittenMatch {
         let (kind, length) = match self.path {
             WrittenPath::Exact(_) => (0, 0),
             // The length of an expression that cannot be read means nothing.
-            WrittenPath::Broken(text, _) if text != "/" => (1, usize::MAX),
+            WrittenPath::Broken(text, end) if text != "/" || readable(text, end).is_some() => (1, usize::MAX),
             WrittenPath::Broken(..) => (3, 0),
             WrittenPath::Regex(pattern) => (1, pattern.len()),
             WrittenPath::Prefix(text) => (2, length(text)),
@@ -240,8 +277,10 @@ impl WrittenMatch {
 pub struct MatchTrio {
     broken: WrittenMatch,
     others: [WrittenMatch; 2],
+    /// Hosts of the broken match and of the others. A host with matches of its own gets none of its wildcard.
+    hosts: [WrittenHost; 3],
     is_guarded: bool,
-    /// Whether the object of the broken match is older than the others.
+    /// Whether the object of the broken match is older than the others; in an HTTPProxy, whether its route comes first.
     is_older: bool,
 }
 
@@ -254,10 +293,22 @@ impl MatchTrio {
         });
         let broken = WrittenMatch::random(&mut choose, api, true);
         let others = [(); 2].map(|()| WrittenMatch::random(&mut choose, api, false));
-        Self { broken, others, is_guarded: choose(2) == 0, is_older: choose(2) == 0 }
+        let (is_guarded, is_older) = (choose(2) == 0, choose(2) == 0);
+        // Mostly all in one host: in different ones, they have no request in common.
+        let mut host = || [WrittenHost::Specific, WrittenHost::Specific, WrittenHost::Wildcard][choose(3)];
+        let hosts = match host() {
+            WrittenHost::Specific => [WrittenHost::Specific; 3],
+            WrittenHost::Wildcard => [(); 3].map(|()| host()),
+        };
+        Self { broken, others, hosts, is_guarded, is_older }
     }
 
-    /// Returns the objects of the matches in YAML; their host is `h<number>.example.com`.
+    /// Returns whether a match is in the most specific hostname of the request.
+    fn is_in_host(&self, index: usize) -> bool {
+        self.hosts[index] == WrittenHost::Specific || !self.hosts.contains(&WrittenHost::Specific)
+    }
+
+    /// Returns the objects of the matches in YAML, for requests to [`host`].
     pub fn documents(&self, host: u64, api: MatchApi, place: &MatchPlace<'_>) -> String {
         match api {
             MatchApi::HttpRoute => self.routes(host, place, "HTTPRoute", WrittenMatch::http_route),
@@ -274,18 +325,20 @@ impl MatchTrio {
         matches: impl Fn(&WrittenMatch) -> String,
     ) -> String {
         let MatchPlace { namespace, gateway: (infra, gateway), port } = place;
-        let route = |to: &str, written: &WrittenMatch, age: u32| {
+        let route = |to: &str, written: &WrittenMatch, hostname: WrittenHost, age: u32| {
+            let hostname = hostname.name(host);
             format!(
                 "\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: {to}-{host}, \
                  namespace: {namespace}, creationTimestamp: '2026-01-0{age}T00:00:00Z'}}\nspec:\n  parentRefs: [{{name: {gateway}, \
-                 namespace: {infra}}}]\n  hostnames: [h{host}.example.com]\n  rules:\n  - matches: [{{{}}}]\n    \
+                 namespace: {infra}}}]\n  hostnames: ['{hostname}']\n  rules:\n  - matches: [{{{}}}]\n    \
                  backendRefs: [{{name: {to}, port: {port}}}]",
                 matches(written)
             )
         };
-        let mut text = route("a", &self.broken, if self.is_older { 1 } else { 3 });
-        text += &route("b", &self.others[0], 2);
-        text += &route("c", &self.others[1], 2);
+        let [a, b, c] = self.hosts;
+        let mut text = route("a", &self.broken, a, if self.is_older { 1 } else { 3 });
+        text += &route("b", &self.others[0], b, 2);
+        text += &route("c", &self.others[1], c, 2);
         if self.is_guarded {
             let _ = write!(
                 text,
@@ -304,13 +357,27 @@ impl MatchTrio {
             let conditions = written.http_proxy();
             format!("\n  - conditions: [{conditions}]\n    services: [{{name: {to}, port: {port}}}]{guard}")
         };
-        let mut text = format!(
-            "\n---\napiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: p-{host}, namespace: {namespace}}}\n\
-             spec:\n  virtualhost: {{fqdn: h{host}.example.com}}\n  routes:"
-        );
-        text += &route("a", &self.broken, guard);
-        text += &route("b", &self.others[0], "");
-        text += &route("c", &self.others[1], "");
+        let mut routes = [
+            (self.hosts[0], route("a", &self.broken, guard)),
+            (self.hosts[1], route("b", &self.others[0], "")),
+            (self.hosts[2], route("c", &self.others[1], "")),
+        ];
+        if !self.is_older {
+            routes.rotate_left(1);
+        }
+        let mut text = String::new();
+        for (hostname, name) in [(WrittenHost::Specific, "p"), (WrittenHost::Wildcard, "w")] {
+            let own: String =
+                routes.iter().filter(|(of, _)| *of == hostname).map(|(_, route)| route.as_str()).collect();
+            if !own.is_empty() {
+                let _ = write!(
+                    text,
+                    "\n---\napiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: {name}-{host}, namespace: \
+                     {namespace}}}\nspec:\n  virtualhost: {{fqdn: '{}'}}\n  routes:{own}",
+                    hostname.name(host)
+                );
+            }
+        }
         text
     }
 
@@ -331,7 +398,9 @@ impl MatchTrio {
     fn is_known_to_be_narrower(&self, other: &WrittenMatch, universe: &[MatchRequest], api: MatchApi) -> bool {
         let is_within = universe.iter().all(|request| !other.covers(request, api) || self.broken.covers(request, api));
         let is_apart = |text: &str| match self.broken.path {
-            WrittenPath::Broken(readable, _) => text.trim_end_matches('/') != readable.trim_end_matches('/'),
+            WrittenPath::Broken(readable, end) => {
+                self::readable(readable, end).is_none() && text.trim_end_matches('/') != readable.trim_end_matches('/')
+            }
             _ => false,
         };
         let is_simple = match other.path {
@@ -351,17 +420,18 @@ impl MatchTrio {
         universe: &[MatchRequest],
         api: MatchApi,
     ) -> Option<String> {
-        let is_covered = self.broken.covers(request, api);
+        let is_covered = self.is_in_host(0) && self.broken.covers(request, api);
         if by == Some("a") {
             return Some("the broken rule is served".to_owned());
         }
-        let others = ["b", "c"].into_iter().zip(&self.others);
-        match others.clone().find(|(to, _)| by == Some(to)).map(|(_, other)| other) {
-            Some(other) => (is_covered && !self.may_answer(other, universe, api))
+        let others = (1..).zip(["b", "c"].into_iter().zip(&self.others));
+        match others.clone().find(|(_, (to, _))| by == Some(to)) {
+            Some((index, _)) if !self.is_in_host(index) => Some("a match of another hostname answers".to_owned()),
+            Some((_, (_, other))) => (is_covered && !self.may_answer(other, universe, api))
                 .then(|| format!("{other:?} answers a request of the broken match")),
             None => {
-                let wanted: Vec<&WrittenMatch> =
-                    self.others.iter().filter(|other| other.covers(request, api)).collect();
+                let own = others.filter(|(index, _)| self.is_in_host(*index)).map(|(_, (_, other))| other);
+                let wanted: Vec<&WrittenMatch> = own.filter(|other| other.covers(request, api)).collect();
                 let is_kept = match &*wanted {
                     // Beside two others, the overlap with the one may precede the other.
                     [only] => !is_covered || self.is_known_to_be_narrower(only, universe, api),
@@ -382,7 +452,8 @@ pub fn universe(api: MatchApi) -> Vec<MatchRequest> {
     if api == MatchApi::GrpcRoute {
         return calls::universe(&pairs(HEADER));
     }
-    let more = ["/y", "/x/1/", "/x/y/", "/x/a", "/x/yy"];
+    let more =
+        ["/y", "/x/1/", "/x/y/", "/x/a", "/x/yy", "/z/1", "/z/1x", "/a/1", "/1/y", "/x/1/y", "/x/2/y/z", "/x12/y"];
     let mut all = Vec::new();
     for path in TEXTS.iter().chain(&more) {
         for method in ["GET", "POST"] {

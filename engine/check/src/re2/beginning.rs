@@ -42,23 +42,42 @@ enum PieceKind {
 /// Computes [`Regexes::beginning`](super::Regexes::beginning), and returns the number of steps.
 pub(super) fn counted(pattern: &str, limits: Limits) -> (Option<Beginning>, usize) {
     static BEGINNINGS: Memo<Option<Beginning>> = Memo::new();
-    BEGINNINGS.get(pattern, limits, Encoding::Latin1, || computed(pattern, limits))
+    BEGINNINGS.get(pattern, limits, Encoding::Latin1, || computed(pattern, limits, OpenGroups::Closed))
 }
 
-fn computed(pattern: &str, limits: Limits) -> (Option<Beginning>, usize) {
+/// Computes [`Regexes::beginning_without_open_groups`](super::Regexes::beginning_without_open_groups), and returns the
+/// number of steps.
+pub(super) fn counted_without_open_groups(pattern: &str, limits: Limits) -> (Option<Beginning>, usize) {
+    static BEGINNINGS: Memo<Option<Beginning>> = Memo::new();
+    BEGINNINGS.get(pattern, limits, Encoding::Latin1, || computed(pattern, limits, OpenGroups::LeftOut))
+}
+
+/// What becomes of the groups that are open at the end of a beginning.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OpenGroups {
+    Closed,
+    LeftOut,
+}
+
+fn computed(pattern: &str, limits: Limits, groups: OpenGroups) -> (Option<Beginning>, usize) {
     let mut meter = Meter::new(STEPS_MAX);
     let latin1 = Encoding::Latin1.read(pattern);
     let outline = Outline::read(pattern, &latin1, &mut meter);
     let mut spent = pattern.len() + meter.spent();
     memo::took(spent);
-    let found = longest(&outline, limits, &mut spent);
+    let found = longest(&outline, limits, groups, &mut spent);
     (found, spent)
 }
 
-fn longest(outline: &Outline<'_>, limits: Limits, spent: &mut usize) -> Option<Beginning> {
+fn longest(outline: &Outline<'_>, limits: Limits, groups: OpenGroups, spent: &mut usize) -> Option<Beginning> {
     let mut count = outline.readable()?;
     for _ in 0..TRIES_MAX {
         count = outline.settled(count)?;
+        while groups == OpenGroups::LeftOut
+            && let Some(outermost) = outline.open(count).last()
+        {
+            count = outline.settled(outermost)?;
+        }
         let open = ")".repeat(outline.open(count).count());
         let pattern = format!("(?:{}{open})", outline.pattern.get(..outline.end(count))?);
         let (taken, steps) = super::counted(&format!("{pattern}.*"), limits, Encoding::Latin1);
@@ -281,6 +300,23 @@ mod tests {
         ] {
             assert_eq!(pattern_and_min_chars(pattern), Some((beginning.to_owned(), characters)), "{pattern}");
         }
+    }
+
+    #[test]
+    fn open_groups_can_be_left_out() {
+        for (pattern, beginning, characters) in [
+            ("/api/v[12]/admin/[0-9", "(?:/api/v[12]/admin/)", 14),
+            ("/users/[^/]+/admin(", "(?:/users/[^/]+/admin)", 14),
+            ("/cart/items/(list", "(?:/cart/items/)", 12),
+            ("/a/(b|(c/[0-9", "(?:/a/)", 3),
+            ("/(shop|cart)/(x", "(?:/(shop|cart)/)", 6),
+            ("/admins?/[0-9+", "(?:/admins?/)", 7),
+        ] {
+            let (found, _) = counted_without_open_groups(pattern, Limits::default());
+            let found = found.map(|found| (found.pattern, found.min_chars));
+            assert_eq!(found, Some((beginning.to_owned(), characters)), "{pattern}");
+        }
+        assert_eq!(counted_without_open_groups("(/shop|/cart", Limits::default()).0, None);
     }
 
     #[test]

@@ -70,10 +70,19 @@ impl Regexes {
     /// [`literal_prefix`](super::literal_prefix), groups and classes are as they are written, and an open one extends
     /// to the end.
     pub fn beginning(&self, pattern: &str) -> Option<Beginning> {
+        self.found(|| beginning::counted(pattern, self.limits))
+    }
+
+    /// As [`beginning`](Self::beginning), without the groups that are open at its end: their content may be incomplete.
+    pub fn beginning_without_open_groups(&self, pattern: &str) -> Option<Beginning> {
+        self.found(|| beginning::counted_without_open_groups(pattern, self.limits))
+    }
+
+    fn found(&self, search: impl Fn() -> (Option<Beginning>, usize)) -> Option<Beginning> {
         if self.left.get() == 0 {
             return None;
         }
-        let (found, steps) = beginning::counted(pattern, self.limits);
+        let (found, steps) = search();
         self.spend(steps);
         found
     }

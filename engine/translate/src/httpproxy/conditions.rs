@@ -13,6 +13,7 @@ use holdfast_envoy::model::{Like, MatchedPart, NamedMatch, ValueMatch};
 
 use super::order::RouteOrigin;
 use super::path::{self, Path};
+use crate::narrowing;
 
 /// Maximum number of header conditions and of query conditions of one route, including those of its includes.
 pub(crate) const CONDITIONS_MAX: usize = 64;
@@ -155,17 +156,19 @@ impl Inherited {
         (Conditions { path, headers, query }, origin)
     }
 
-    /// Narrows a path regex: returns its literal prefix, or the part of it that can be parsed.
+    /// Narrows a path regex: returns the part of it that can be parsed, or its literal prefix.
     fn left_of_regex(&self, conditions: &[MatchCondition], regexes: &Regexes) -> Option<(Path, RouteOrigin)> {
         let pattern = conditions.iter().find_map(|condition| some(condition.regex.as_ref()))?;
-        let literal = holdfast_check::re2::literal_prefix(pattern);
-        if literal.len() > 1 && holdfast_check::path::matched(&literal).is_ok() {
-            let path = path::or_root(&path::join(&self.prefix, &literal));
-            return Some((Path::Prefix(path), RouteOrigin::Placeholder));
+        if let Some(read) = narrowing::readable_beginning(pattern, &path::join_regex(&self.prefix, pattern), regexes) {
+            let path = Path::Regex(format!("{}.*", read.pattern).into());
+            return Some((path, RouteOrigin::Beginning(read.min_chars)));
         }
-        regexes.beginning(pattern).filter(|read| read.min_chars > 1)?;
-        let read = regexes.beginning(&path::join_regex(&self.prefix, pattern))?;
-        Some((Path::Regex(format!("{}.*", read.pattern).into()), RouteOrigin::Beginning(read.min_chars)))
+        let literal = holdfast_check::re2::literal_prefix(pattern);
+        let is_known = literal.len() > 1 && holdfast_check::path::matched(&literal).is_ok();
+        is_known.then(|| {
+            let path = path::or_root(&path::join(&self.prefix, &literal));
+            (Path::Prefix(path), RouteOrigin::Placeholder)
+        })
     }
 }
 

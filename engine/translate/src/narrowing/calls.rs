@@ -28,12 +28,16 @@ impl Part<'_> {
             (true, true) => (format!("(?:{text})"), text.chars().count()),
             (true, false) => (escaped(text), text.chars().count()),
             (false, _) => {
-                let beginning = self.beginning(regex, legal);
-                if !beginning.is_empty() {
-                    return (format!("{}{REST}", escaped(&beginning)), beginning.len());
+                let literal = self.beginning(regex, legal);
+                let read = match literal.is_empty() {
+                    true => regexes.beginning(text),
+                    false => regexes.beginning_without_open_groups(text),
+                };
+                match read.filter(|read| regex && read.min_chars > literal.chars().count()) {
+                    Some(read) => (format!("{}{REST}", read.pattern), read.min_chars),
+                    None if literal.is_empty() => (ANY.into(), 0),
+                    None => (format!("{}{REST}", escaped(&literal)), literal.len()),
                 }
-                let read = regexes.beginning(text).filter(|_| regex);
-                read.map_or_else(|| (ANY.into(), 0), |read| (format!("{}{REST}", read.pattern), read.min_chars))
             }
         }
     }

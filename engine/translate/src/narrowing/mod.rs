@@ -1,15 +1,15 @@
 //! Narrowing: reduction of a match that cannot be served as written.
 //!
 //! A broken match must not disappear, since a broader route would get its requests. Nor may it catch more than the
-//! match as written. A regular expression is therefore reduced to its literal prefix or to its readable beginning, and
-//! all other conditions stay. Where nothing is readable, the placeholder comes last.
+//! match as written. A regular expression is therefore reduced to its readable beginning, or to its literal prefix where
+//! no more is known, and all other conditions stay. Where nothing is readable, the placeholder comes last.
 
 pub(crate) mod calls;
 
 use std::cmp::Reverse;
 
 use holdfast_api::settings::Settings;
-use holdfast_check::re2::Regexes;
+use holdfast_check::re2::{Beginning, Regexes};
 use holdfast_envoy::model::placeholder::{Placeholder, UNREADABLE_CALL, UNREADABLE_EXPRESSION};
 use holdfast_envoy::model::{Match, NamedMatch, PathMatch, PathRank, ValueMatch};
 use serde_json::{Map, Value};
@@ -57,13 +57,25 @@ const KNOWN_CHARS_MIN: usize = 2;
 /// each matching path certainly begins with, so that every broader prefix comes after it.
 pub(crate) fn regex_path(pattern: &str, regexes: &Regexes) -> (PathMatch, PathRank) {
     let literal = literal_path(pattern);
-    if literal.1 != PathRank::Last {
-        return literal;
-    }
-    let beginning = regexes.beginning(pattern).filter(|beginning| beginning.min_chars >= KNOWN_CHARS_MIN);
-    beginning.map_or(literal, |found| {
+    readable_beginning(pattern, pattern, regexes).map_or(literal, |found| {
         (PathMatch::Regex(format!("{}.*", found.pattern).into()), PathRank::Prefix(Reverse(found.min_chars)))
     })
+}
+
+/// Returns the readable beginning of a path regex, if more is known of it than of its literal prefix. `whole`: the regex
+/// with the prefix of includes, of which the beginning is returned.
+///
+/// A group that is open at the end is part of the beginning only if nothing else is known: its content may be
+/// incomplete. A literal prefix that no path can have as a whole is not extended.
+pub(crate) fn readable_beginning(pattern: &str, whole: &str, regexes: &Regexes) -> Option<Beginning> {
+    let literal = holdfast_check::re2::literal_prefix(pattern);
+    if usable(&literal).len() < KNOWN_CHARS_MIN {
+        regexes.beginning(pattern).filter(|read| read.min_chars >= KNOWN_CHARS_MIN)?;
+        return regexes.beginning(whole);
+    }
+    let read = regexes.beginning_without_open_groups(pattern)?;
+    let is_more = read.min_chars > literal.chars().count() && usable(&literal) == literal;
+    if is_more { regexes.beginning_without_open_groups(whole) } else { None }
 }
 
 /// Narrows a path regex to its literal prefix, where the reason of the refusal is unknown.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{BROKEN, HEADER, MatchRequest, WrittenCondition, WrittenMatch, WrittenPath, whole};
+use super::{HEADER, MatchRequest, WrittenCondition, WrittenMatch, WrittenPath, whole};
 
 /// The condition of a service or of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +18,14 @@ const SERVICES: [&str; 4] = ["s", "s1", "sx", "t"];
 const METHODS: [&str; 2] = ["M", "Mx"];
 const SERVICE_EXPRESSIONS: [&str; 4] = ["s.*", "[a-z]+", "s[0-9]", ".+[0-9]"];
 const METHOD_EXPRESSIONS: [&str; 3] = ["M.*", "[A-Z].*", ".*x"];
+/// Endings of an expression that do not compile.
+const BROKEN: [&str; 5] = ["[0-9", "(a", "[0-9+", ".*(a", "[0-9x]M("];
 /// Readable beginnings of broken expressions.
 const BEGINNINGS: [&str; 4] = ["s", "s1", "t", ""];
-const PATHS: [&str; 10] = ["/s/M", "/s/Mx", "/s/x", "/s1/M", "/s1/x", "/sx/M", "/sx/My", "/t/M", "/t/Mx", "/t1/x"];
+const PATHS: [&str; 14] = [
+    "/s/M", "/s/Mx", "/s/x", "/s1/M", "/s1/x", "/sx/M", "/sx/My", "/t/M", "/t/Mx", "/t1/x", "/t1/M", "/tx/Mx",
+    "/s1M/M", "/txM/MxM",
+];
 
 impl Part {
     fn covers(self, text: &str) -> bool {
@@ -28,6 +33,7 @@ impl Part {
             Self::Any => !text.is_empty(),
             Self::Text(own) => text == own,
             Self::Regex(pattern) => whole(pattern, text),
+            Self::Broken(beginning, "[0-9x]M(") => whole(&format!("{beginning}[0-9x]M.*"), text),
             Self::Broken(beginning, _) => text.starts_with(beginning),
         }
     }
