@@ -24,7 +24,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::kinds;
-use holdfast_api::fault::{Class, at};
+use holdfast_api::fault::{Class, at, without_field};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::status::features::supported;
@@ -265,14 +265,18 @@ impl Engine {
 
     /// Returns the parts of an HTTPProxy that Envoys refuse: no other part of its status reports them.
     fn refused(&self, key: &ObjectKey, gateway: &str) -> BTreeSet<Finding> {
-        let broken = speaking(self.scopes.of(gateway)).flat_map(|scope| &scope.derived.broken);
+        let scopes = speaking(self.scopes.of(gateway));
+        let broken =
+            scopes.flat_map(|scope| scope.derived.broken.iter().map(move |(node, broken)| (scope, node, broken)));
         let is_verdict = |detected| matches!(detected, Detected::Nack | Detected::Probe);
-        let own = broken.filter(|(node, broken)| node.key == *key && is_verdict(broken.detected));
-        let found = own.map(|(node, broken)| {
+        let own = broken.filter(|(scope, node, broken)| node.key == *key && is_verdict(scope.detected_of(broken)));
+        let found = own.map(|(scope, node, broken)| {
             let is_include = matches!(ObjectSection::parse(&node.section), ObjectSection::Include(_));
             let kind = if is_include { "IncludeError" } else { "RouteError" };
             let field = field(node, broken);
-            Finding::error(key, &field, kind, "RefusedByEnvoy", format!("{field}: {}", broken.message))
+            let message = scope.message_of(broken);
+            let message = without_field(&message, &field);
+            Finding::error(key, &field, kind, "RefusedByEnvoy", format!("{field}: {message}"))
         });
         found.collect()
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::apis::kinds;
-use holdfast_api::fault::Class;
+use holdfast_api::fault::{Class, without_field};
 use holdfast_api::section;
 use holdfast_api::status::{Condition, FALLBACK_CONDITION};
 use holdfast_fallback::scope::FallbackScope;
@@ -128,13 +128,13 @@ impl Engine {
         let scopes = speaking(self.scopes.of(&gateway.namespaced_name()));
         let own = |scope: &FallbackScope| {
             let broken = scope.derived.broken.get(&node)?;
-            let detection = match broken.detected {
+            let detection = match scope.detected_of(broken) {
                 Detected::Translation => return None,
                 Detected::Suspected => "suspected",
                 Detected::Nack | Detected::Probe => "refused by Envoy",
             };
-            let field = field(&node, broken);
-            let parts = [&*field, detection, &*broken.message];
+            let (field, message) = (field(&node, broken), scope.message_of(broken));
+            let parts = [&*field, detection, without_field(&message, &field)];
             Some(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": "))
         };
         // The policy is closed because of an extension that it uses.

@@ -15,6 +15,7 @@ use prost::Message;
 use super::answer::{self, SimulatedRequest};
 use super::envoy::Envoy;
 use super::health;
+use super::honest;
 use super::invariants;
 use super::language::Expect;
 use super::stage::StoryStage;
@@ -54,6 +55,14 @@ pub fn check(stage: &StoryStage, expected: &Expect) -> Result<()> {
         let reasons: Vec<&str> = broken.filter_map(|broken| broken.not_backfilled.as_deref()).collect();
         if !reasons.iter().any(|reason| reason.contains(text.as_str())) {
             found.note(format!("the last valid version of {object} is not served: {reasons:?}; not {text:?}"));
+        }
+    }
+    for (engine, (object, text)) in
+        stage.engine.iter().flat_map(|one| expected.conditions.iter().map(move |of| (one, of)))
+    {
+        let conditions = honest::conditions_of(engine, object);
+        if !conditions.iter().any(|condition| condition.contains(text.as_str())) {
+            found.note(format!("conditions of {object}: {conditions:?}; none contains {text:?}"));
         }
     }
     if let (Some(wanted), Some(engine)) = (&expected.health, &stage.engine) {

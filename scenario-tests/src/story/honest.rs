@@ -14,6 +14,7 @@ use holdfast_xds::Snapshot;
 use serde_json::Value;
 
 use super::envoy::Envoy;
+use super::expect::name;
 use super::health;
 use super::invariants::{a_deleted_policy_is_in_force, difference};
 use super::stage::StoryStage;
@@ -30,6 +31,7 @@ pub(super) fn check(stage: &StoryStage, engine: &Engine, new: &Engine, wrong: &m
     let health = health::health(stage, engine);
     health::check(stage, engine, &health, wrong);
     broken_objects_report_it(engine, wrong);
+    refused_objects_are_not_suspected_in_conditions(engine, wrong);
     reasons_are_given(engine, wrong);
     what_is_closed_triggers(engine, wrong);
     what_is_replaced_is_on_the_page(engine, wrong);
@@ -72,6 +74,43 @@ fn broken_objects_report_it(engine: &Engine, wrong: &mut Vec<String>) {
         if !all.is_empty() && !reports_it {
             wrong.push(format!("{} is broken, and its status reports no problem: {}", status.object, status.status));
         }
+    }
+}
+
+/// Checks that no condition of an object reports a suspicion where the page reports that the object was refused.
+fn refused_objects_are_not_suspected_in_conditions(engine: &Engine, wrong: &mut Vec<String>) {
+    let is_refused = |broken: &&BrokenObject| matches!(broken.detected_by, Detected::Nack | Detected::Probe);
+    // The page shows the firmest of several Gateways.
+    let all = engine.fallback().broken_objects;
+    for broken in all.iter().filter(is_refused).filter(|broken| broken.gateways.len() == 1) {
+        let conditions = conditions_of(engine, &name(&broken.object.key()));
+        if let Some(condition) = conditions.iter().find(|condition| condition.contains("suspected: ")) {
+            wrong.push(format!("{} is refused, and has the condition {condition}", broken.object.key()));
+        }
+    }
+}
+
+/// Returns the conditions of an object, each as `Accepted=False Invalid: message`.
+pub(super) fn conditions_of(engine: &Engine, object: &str) -> Vec<String> {
+    let mut conditions = Vec::new();
+    let own = engine.statuses().into_iter().filter(|status| name(&status.object) == object);
+    own.for_each(|status| written(&status.status, &mut conditions));
+    conditions
+}
+
+/// Collects the conditions in a status, at any depth.
+fn written(status: &Value, conditions: &mut Vec<String>) {
+    match status {
+        Value::Array(values) => values.iter().for_each(|value| written(value, conditions)),
+        Value::Object(fields) => {
+            let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+            if fields.contains_key("type") && fields.contains_key("status") {
+                let [kind, status, reason, message] = ["type", "status", "reason", "message"].map(text);
+                conditions.push(format!("{kind}={status} {reason}: {message}"));
+            }
+            fields.values().for_each(|value| written(value, conditions));
+        }
+        _ => {}
     }
 }
 

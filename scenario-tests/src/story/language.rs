@@ -268,6 +268,8 @@ pub struct Expect {
     pub nowhere: Vec<String>,
     /// By object a text in the message about its fault.
     pub messages: BTreeMap<String, String>,
+    /// By object a text in one of its conditions, in the form `Accepted=False Invalid: message`.
+    pub conditions: BTreeMap<String, String>,
     /// By broken object a text in the reason why its last valid version is not served.
     pub not_backfilled: BTreeMap<String, String>,
     /// Every finding of health: by its objects, the severity and the other objects that it affects.
