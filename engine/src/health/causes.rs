@@ -40,11 +40,19 @@ fn root(index: usize, found: &[ObjectProblem], errors: &BTreeMap<ObjectKey, Vec<
     if roots.is_empty() { BTreeSet::from([index]) } else { roots }
 }
 
-/// Returns the problems of the cause that a problem can follow from: a lost conflict has consequences of its own class.
-/// All are returned if none is of that sort.
+/// Returns the problems of the cause that a problem can follow from: a lost conflict has consequences of its own class,
+/// and a message that quotes the messages of some problems is about these. All are returned if none is of that sort.
 fn related(problem: &ObjectProblem, behind: &[usize], found: &[ObjectProblem]) -> Vec<usize> {
     let is_conflict = |problem: &ObjectProblem| problem.class == Class::Conflict;
-    let is_alike = |index: &&usize| found.get(**index).is_some_and(|one| is_conflict(one) == is_conflict(problem));
-    let alike: Vec<usize> = behind.iter().filter(is_alike).copied().collect();
-    if alike.is_empty() { behind.to_vec() } else { alike }
+    let is_alike = |one: &ObjectProblem| is_conflict(one) == is_conflict(problem);
+    let is_quoted = |one: &ObjectProblem| !one.message.is_empty() && problem.message.contains(&one.message);
+    let alike = narrowed(behind, found, is_alike);
+    narrowed(&alike, found, is_quoted)
+}
+
+/// Returns the problems of this sort; all if there is none.
+fn narrowed(all: &[usize], found: &[ObjectProblem], is_meant: impl Fn(&ObjectProblem) -> bool) -> Vec<usize> {
+    let meant = all.iter().copied().filter(|index| found.get(*index).is_some_and(&is_meant));
+    let meant: Vec<usize> = meant.collect();
+    if meant.is_empty() { all.to_vec() } else { meant }
 }

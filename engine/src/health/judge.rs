@@ -160,7 +160,12 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, all: &[ObjectP
     let causing = &*effect.causing_section;
     let causes = |index: &usize| causing.is_empty() || at(index).is_empty() || at(index) == causing;
     let others = effect.causes.iter().filter(|cause| **cause != own).flat_map(errors);
-    let others: Vec<usize> = others.filter(causes).collect();
+    let mut others: Vec<usize> = others.filter(causes).collect();
+    // A problem of the causing part itself precedes problems of the object as a whole.
+    let is_of_part = |index: &usize| !causing.is_empty() && at(index) == causing;
+    if others.iter().any(is_of_part) {
+        others.retain(is_of_part);
+    }
     let is_own = effect.causes.is_empty() || effect.causes.contains(&own);
     // A refused listener is at fault under its name, and has its effect at its position.
     let is_there = |index: &usize| at(index) == &*effect.section || (!causing.is_empty() && at(index) == causing);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use envoy_types::pb::envoy::config::route::v3::route::Action;
-use holdfast_api::apis::kinds;
+use holdfast_api::apis::gateway::gateway::ListenerEntry;
+use holdfast_api::apis::gateway::references::ParentRef;
+use holdfast_api::apis::{Body, kinds};
 use holdfast_api::fault::Fault;
 use holdfast_engine::engine::Engine;
 use holdfast_engine::health::view::{DetectedBy, Gets, ServedInstead};
@@ -81,6 +83,7 @@ pub(super) fn check(stage: &StoryStage, engine: &Engine, health: &Health, wrong:
     routes_that_are_not_accepted_are_in_a_finding(engine, health, wrong);
     routes_at_closed_listeners_are_in_their_findings(engine, health, wrong);
     routes_without_any_listener_are_not_there(stage, engine, health, wrong);
+    routes_in_findings_of_listeners_refer_to_them(engine, health, wrong);
 }
 
 /// Checks that no finding of translation is about an object of which all faults follow from faults of other objects.
@@ -208,6 +211,46 @@ fn routes_at_closed_listeners_are_in_their_findings(engine: &Engine, health: &He
             }
         }
     }
+}
+
+/// Checks that each route that a finding about listeners alone affects refers to one of these listeners.
+fn routes_in_findings_of_listeners_refer_to_them(engine: &Engine, health: &Health, wrong: &mut Vec<String>) {
+    for (_, finding) in findings(health) {
+        let at_fault = finding.objects.iter().map(|subject| listener_at(engine, &subject.object.key(), &subject.field));
+        let Some(listeners) = at_fault.collect::<Option<Vec<(ObjectKey, ListenerEntry)>>>() else { continue };
+        let refers = |key: &ObjectKey, reference: &ParentRef| {
+            listeners.iter().any(|(owner, listener)| {
+                let namespace = reference.namespace.as_ref().unwrap_or(&key.namespace);
+                let kind = reference.kind.as_deref().unwrap_or(kinds::GATEWAY);
+                let is_owner = reference.name == owner.name && *namespace == owner.namespace && *kind == *owner.kind;
+                let port = listener.written.as_ref().map(|written| written.port);
+                let is_port = reference.port.is_none() || port.is_none() || reference.port == port;
+                let section = reference.section_name.as_ref();
+                is_owner && is_port && section.is_none_or(|section| *section == listener.name)
+            })
+        };
+        for key in affected(finding) {
+            let references = match engine.objects().get(&key).map(|object| &object.body) {
+                Some(Body::HttpRoute(route)) => &route.parents,
+                Some(Body::GrpcRoute(route)) => &route.parents,
+                _ => continue,
+            };
+            if !references.iter().any(|reference| refers(&key, reference)) {
+                wrong.push(format!("{key} refers to no listener of the finding that affects it: {finding:?}"));
+            }
+        }
+    }
+}
+
+/// Returns the listener that a field of an object belongs to, with that object.
+fn listener_at(engine: &Engine, key: &ObjectKey, field: &str) -> Option<(ObjectKey, ListenerEntry)> {
+    let listeners = match &engine.objects().get(key)?.body {
+        Body::Gateway(gateway) => &gateway.listeners,
+        Body::ListenerSet(set) => &set.listeners,
+        _ => return None,
+    };
+    let (index, _) = field.strip_prefix("spec.listeners[")?.split_once(']')?;
+    Some((key.clone(), listeners.get(index.parse::<usize>().ok()?)?.clone()))
 }
 
 fn is_without_connections(served: &ServedInstead) -> bool {

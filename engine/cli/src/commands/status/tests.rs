@@ -110,6 +110,23 @@ fn a_route_that_other_listeners_serve_is_affected_at_the_closed_listener() {
 }
 
 #[test]
+fn a_route_at_several_closed_listeners_is_listed_once_with_all_of_them() {
+    let gateway = identity("Gateway", "infra", "public");
+    let mut facts = facts();
+    for (index, name) in ["c1", "c2"].into_iter().enumerate() {
+        let (field, section) = (format!("spec.listeners[{index}]"), format!("listeners[{index}]"));
+        let message = "2 listeners claim host \"shop.example.com\" on port 80";
+        facts.found.push(found(gateway.clone(), &field, Class::Conflict, "HostnameConflict", message));
+        let route = effect(identity("HTTPRoute", "shop", "cart"), "", Gets::Status { status: 404 }, &[&gateway]);
+        facts.effects.push(Effect { listener: Some(name.into()), causing_section: section.into(), ..route });
+    }
+    let text = text::format(&judge(&facts), &SelectedPart::default(), ADDRESS, NOW, Style::Plain);
+    let line = "\n  affects  HTTPRoute shop/cart: not served at listeners c1, c2 (shop.example.com); \
+                other listeners serve it\n";
+    assert!(text.contains(line) && text.matches("affects").count() == 1, "{text}");
+}
+
+#[test]
 fn an_object_with_several_faults_is_counted_once_and_equal_lines_are_written_once() {
     let mut facts = broken_shop();
     let found = facts.found[0].clone();

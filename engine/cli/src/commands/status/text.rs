@@ -1,6 +1,6 @@
 //! Text form of health: outages first, then degraded objects, warnings and inputs; one fact per line.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -138,11 +138,7 @@ impl Page<'_> {
         let is_own = |served: &&ServedInstead| subjects.contains(&served.object);
         let (own, others): (Vec<&ServedInstead>, Vec<&ServedInstead>) = finding.served.iter().partition(is_own);
         let several = finding.objects.len() > 1;
-        let described = |served: &ServedInstead| {
-            let of = if several { format!("{}: ", name(&served.object)) } else { String::new() };
-            format!("{of}{}", gets(served))
-        };
-        lines("instead", own.iter().map(|served| described(served)).collect(), text)?;
+        lines("instead", described(&own, several), text)?;
         let earlier: BTreeSet<String> = finding
             .objects
             .iter()
@@ -152,8 +148,7 @@ impl Page<'_> {
             })
             .collect();
         lines("earlier", earlier.into_iter().collect(), text)?;
-        let affected = |served: &&ServedInstead| format!("{}: {}", name(&served.object), gets(served));
-        let others = others.iter().map(affected);
+        let others = described(&others, true).into_iter();
         lines("affects", others.chain(finding.affected.iter().map(name)).collect(), text)?;
         match (finding.served.is_empty(), severity) {
             (true, Severity::Outage) => writeln!(text, "  instead  it is not served"),
@@ -256,16 +251,25 @@ fn how(finding: &HealthFinding, severity: Severity) -> &'static str {
     }
 }
 
+/// What clients receive of objects, with the names of the objects if there are several. An object that several listeners
+/// do not serve is described once.
+fn described(all: &[&ServedInstead], several: bool) -> Vec<String> {
+    let mut at: BTreeMap<(ServedInstead, bool), Vec<&str>> = BTreeMap::new();
+    for served in all {
+        let everywhere = ServedInstead { listener: None, ..(*served).clone() };
+        at.entry((everywhere, served.listener.is_some())).or_default().extend(served.listener.as_deref());
+    }
+    let described = at.iter().map(|((served, _), listeners)| {
+        let of = if several { format!("{}: ", name(&served.object)) } else { String::new() };
+        let gets = if listeners.is_empty() { gets(served) } else { at_some_listeners(served, listeners) };
+        format!("{of}{gets}")
+    });
+    described.collect()
+}
+
 /// What clients receive, with the affected requests.
 fn gets(served: &ServedInstead) -> String {
-    let section = match (&*served.section, served.generation) {
-        ("", _) => "it".to_owned(),
-        (section, Some(generation)) => format!("{} of generation {generation}", plain(section)),
-        (section, None) => plain(section),
-    };
-    if let Some(listener) = &served.listener {
-        return at_one_listener(served, listener, &section);
-    }
+    let section = section(served);
     let what = match &served.gets {
         Gets::Status { status } => format!("{section} answers {status}"),
         Gets::Share { status } => format!("a share of the requests to {section} gets status {status}"),
@@ -302,8 +306,18 @@ fn gets(served: &ServedInstead) -> String {
     if paths.is_empty() { format!("{what}: {hosts}") } else { format!("{what}: {hosts} {paths}") }
 }
 
-/// What clients receive at the only listener that does not serve an object, with its hosts.
-fn at_one_listener(served: &ServedInstead, listener: &str, section: &str) -> String {
+/// The part of an object.
+fn section(served: &ServedInstead) -> String {
+    match (&*served.section, served.generation) {
+        ("", _) => "it".to_owned(),
+        (section, Some(generation)) => format!("{} of generation {generation}", plain(section)),
+        (section, None) => plain(section),
+    }
+}
+
+/// What clients receive at the listeners that do not serve an object, while others do; with the hosts of the listeners.
+fn at_some_listeners(served: &ServedInstead, listeners: &[&str]) -> String {
+    let section = section(served);
     let what = match served.gets {
         Gets::Untrusted => format!("clients that verify certificates refuse connections to {section}"),
         _ if served.section.is_empty() => "not served".to_owned(),
@@ -313,7 +327,9 @@ fn at_one_listener(served: &ServedInstead, listener: &str, section: &str) -> Str
         true => String::new(),
         false => format!(" ({})", hosts(&served.hosts)),
     };
-    format!("{what} at listener {}{hosts}; other listeners serve it", plain(listener))
+    let several = if listeners.len() > 1 { "s" } else { "" };
+    let listeners = listed(listeners.iter().copied());
+    format!("{what} at listener{several} {listeners}{hosts}; other listeners serve it")
 }
 
 fn hosts(hosts: &BTreeSet<Arc<str>>) -> String {

@@ -265,3 +265,33 @@ fn a_route_at_a_served_and_a_closed_listener_is_affected_at_the_closed_one() {
         assert_eq!(answer(&scene, "/fine"), Some(200), "{combination:?}");
     }
 }
+
+#[test]
+fn a_route_of_conflicted_listeners_is_not_affected_by_the_port_in_use_of_another_listener() {
+    let all = "allowedRoutes: {namespaces: {from: All}}";
+    let listeners = format!(
+        "- {{name: c1, port: 8082, protocol: HTTP, hostname: x.test, {all}}}\n  \
+         - {{name: c2, port: 8082, protocol: HTTP, hostname: x.test, {all}}}\n  - {{name: http,"
+    );
+    for combination in GATES {
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.apply(&BASE.replace("- {name: http,", &listeners));
+        let below = "parentRefs: [{name: public, namespace: infra, sectionName: c1}]";
+        let lost = route(1, &exact("/lost")).replace("parentRefs: [{name: public, namespace: infra}]", below);
+        scene.apply(&lost.replace("name: cart, namespace: shop, uid: route-1", "name: lost, namespace: shop"));
+        let below = below.replace("c1", "http");
+        scene.apply(&route(2, &exact("/fine")).replace("parentRefs: [{name: public, namespace: infra}]", &below));
+        let taken = ("0.0.0.0:8080".parse().unwrap(), Arc::from("nginx"));
+        scene.engine.handle(vec![Event::PortsTaken([taken].into())]);
+        let gateway = vec!["Gateway public".to_owned()];
+        let affected = |name: &str| BTreeSet::from([format!("HTTPRoute {name}")]);
+        let mut expected = [
+            (Severity::Outage, gateway.clone(), affected("lost")),
+            (Severity::Outage, gateway.clone(), affected("cart")),
+        ];
+        let mut all = causes(&scene);
+        all.sort();
+        expected.sort();
+        assert_eq!(all, expected, "{combination:?}: {:#?}", health(&scene));
+    }
+}
