@@ -16,6 +16,7 @@ mod policies;
 mod sets;
 pub mod survey;
 mod unreadable;
+mod unserved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -52,6 +53,7 @@ use self::conditions::{ParentConditions, conditions_at_parent};
 use self::objects_read::objects_read;
 use crate::engine::Engine;
 use crate::report::survey::{field, scope};
+use crate::report::unserved::{left_out_at, unserved_listeners};
 
 /// A served Gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -121,6 +123,7 @@ struct StatusInputs<'a> {
     attached: BTreeMap<ListenerId, i32>,
     plans: BTreeMap<&'a ObjectKey, &'a GatewayPlan>,
     duplicates: BTreeMap<&'a ObjectKey, Duplicates>,
+    unserved: BTreeSet<ListenerId>,
 }
 
 impl Engine {
@@ -196,6 +199,7 @@ impl Engine {
             attached: self.translator.attached(),
             plans: self.translator.plans(),
             duplicates: self.translator.duplicates(),
+            unserved: unserved_listeners(self),
         };
         let status = |object: &Arc<Object>| {
             Some(ObjectStatus { object: object.key.clone(), status: self.status(object, &inputs)? })
@@ -208,7 +212,7 @@ impl Engine {
     /// Returns the status of an object; `None` if it has none.
     fn status(&self, object: &Arc<Object>, inputs: &StatusInputs<'_>) -> Option<Value> {
         let (key, generation) = (&object.key, object.metadata.generation);
-        let StatusInputs { report, attached, plans, duplicates } = inputs;
+        let StatusInputs { report, attached, plans, .. } = inputs;
         Some(match &object.body {
             Body::GatewayClass(class) if class.controller_name == self.settings().controller_name => {
                 self.class_status(key, generation)
@@ -221,7 +225,7 @@ impl Engine {
             Body::ListenerSet(_) => self.set_status(report, key, attached, generation)?,
             Body::HttpRoute(_) | Body::GrpcRoute(_) => {
                 let plan = self.translator.route(key)?;
-                self.route_status(report, duplicates, key, plan, generation)?
+                self.route_status(inputs, key, plan, generation)?
             }
             Body::HttpProxy(_) => self.proxy_status(report, key, generation)?,
             Body::ExtensionService(_) => {
@@ -295,12 +299,12 @@ impl Engine {
 
     fn route_status(
         &self,
-        report: &FallbackReport,
-        duplicates: &BTreeMap<&ObjectKey, Duplicates>,
+        inputs: &StatusInputs<'_>,
         key: &ObjectKey,
         plan: &Arc<RoutePlan>,
         generation: i64,
     ) -> Option<Value> {
+        let StatusInputs { report, duplicates, unserved, .. } = inputs;
         if plan.parents.is_empty() {
             return None;
         }
@@ -318,6 +322,11 @@ impl Engine {
                     None => events::explained(report, key, &message),
                 };
                 others.push(Condition::new(FALLBACK_CONDITION, true, "Replaced", message));
+            }
+            if let Some(message) = left_out_at(self, report, key, parent, unserved) {
+                let own = others.iter().position(|known| known.kind == FALLBACK_CONDITION).map(|at| others.remove(at));
+                let own = own.map(|known| format!("; {}", known.message)).unwrap_or_default();
+                others.push(Condition::new(FALLBACK_CONDITION, true, "Excluded", format!("{message}{own}")));
             }
             others.extend(duplicates.get(&parent.gateway).and_then(|duplicates| conflicted(duplicates, key)));
             let conditions = std::iter::once(accepted).chain(others);

@@ -7,7 +7,7 @@ use holdfast_api::fault::Class;
 use holdfast_api::status::FALLBACK_CONDITION;
 use holdfast_engine::engine::Engine;
 use holdfast_engine::report::ReplacementView;
-use holdfast_fallback::view::{BrokenObject, Identity, Status};
+use holdfast_fallback::view::{BrokenObject, ClosedBy, Identity, Scope, Status};
 use holdfast_graph::{Detected, ObjectKey};
 use holdfast_test_support::scopes::{ScopeSeen, scopes};
 use holdfast_xds::Snapshot;
@@ -22,6 +22,9 @@ use super::stage::StoryStage;
 /// Conditions that are true of an object that is served as desired.
 const POSITIVE: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", "Valid"];
 
+/// Kinds with parts that translation closes for a mistake that another condition than the one of the fallback reports.
+const OWN_MISTAKES: [&str; 2] = [kinds::BACKEND, kinds::HTTP_PROXY];
+
 /// Types of conditions that report a problem while they are true.
 const NEGATIVE: [&str; 2] = ["PartiallyInvalid", FALLBACK_CONDITION];
 
@@ -35,6 +38,7 @@ pub(super) fn check(stage: &StoryStage, engine: &Engine, new: &Engine, wrong: &m
     reasons_are_given(engine, wrong);
     what_is_closed_triggers(engine, wrong);
     what_is_replaced_is_on_the_page(engine, wrong);
+    what_the_page_lists_has_a_condition(engine, wrong);
     refused_policies_are_no_references(engine, wrong);
     what_holds_everything_is_on_the_page(engine, wrong);
     if !(health.outages.is_empty() && health.degraded.is_empty() && health.warnings.is_empty()) {
@@ -172,6 +176,28 @@ fn what_is_replaced_is_on_the_page(engine: &Engine, wrong: &mut Vec<String>) {
     let views = engine.replacements().into_iter().filter(|view| !is_held(&view.gateway));
     let missing = views.filter(|view| !listed.contains(&view.object));
     wrong.extend(missing.map(|view| format!("the page lists no replacement of {view:?}")));
+}
+
+/// Checks that each object with a replaced or excluded part on the page has the condition that reports it. A missing
+/// backend is reported by `ResolvedRefs`, a listener by its own conditions, and an object that cannot be read, a Backend
+/// or an HTTPProxy that translation closes by a condition about the mistake.
+fn what_the_page_lists_has_a_condition(engine: &Engine, wrong: &mut Vec<String>) {
+    let report = engine.fallback();
+    let replaced = report.replaced_objects.iter().filter(|known| known.closed_by != ClosedBy::MissingBackend);
+    let replaced = replaced.map(|known| (&known.object, known.scope, known.closed_by));
+    let excluded = report.excluded_objects.iter().map(|known| (&known.object, known.scope, known.closed_by));
+    let is_listener =
+        |(_, scope, by): &(&Identity, Scope, ClosedBy)| *scope == Scope::Listener && *by != ClosedBy::Step;
+    for (object, scope, _) in replaced.chain(excluded).filter(|listed| !is_listener(listed)) {
+        let key = object.key();
+        let conditions = conditions_of(engine, &name(&key));
+        let fallback = format!("{FALLBACK_CONDITION}=True");
+        let has_own = engine.is_unreadable(&key) || OWN_MISTAKES.contains(&&*key.kind);
+        let reports = |one: &String| one.starts_with(&fallback) || (has_own && one.contains("=False "));
+        if !conditions.is_empty() && !conditions.iter().any(reports) {
+            wrong.push(format!("the page lists {key} ({scope:?}), and its conditions are {conditions:?}"));
+        }
+    }
 }
 
 /// Checks that the replacement of a unit with a policy that Envoys refuse does not report that an object cannot be read.

@@ -1,8 +1,11 @@
 //! Conditions of engines that are driven with events.
 
+use std::sync::Arc;
+
 use holdfast_api::settings::Fallback;
 use holdfast_fallback::view::FallbackReport;
 
+use crate::engine::Event;
 use crate::report::survey::tests::{BASE, Scene, envoys, exact, filtered, last_valid, route};
 
 /// Returns the conditions of an object at its first parent, or of a Gateway, as `type=status reason: message`.
@@ -271,4 +274,37 @@ fn a_route_of_which_every_listener_lost_a_conflict_is_not_accepted() {
         "Accepted=False NoReadyListeners: listener http of Gateway infra/public is not served: ",
         &why,
     );
+}
+
+#[test]
+fn a_route_without_a_served_listener_is_left_out_with_the_reason_and_what_clients_get() {
+    let mut scene = Scene::new(last_valid(), envoys());
+    let all = "allowedRoutes: {namespaces: {from: All}}";
+    let secured = format!(
+        "- {{name: tls, port: 8443, protocol: HTTPS, {all}, tls: {{certificateRefs: [{{name: none}}]}}}}\n  - {{name: http,"
+    );
+    scene.apply(&BASE.replace("- {name: http,", &secured));
+    let at = |name: &str| {
+        let named = format!("{{name: public, namespace: infra, sectionName: {name}}}");
+        route(5, &exact("/fine")).replace("{name: public, namespace: infra}", &named)
+    };
+    scene.apply(&at("tls"));
+    has(
+        &conditions(&scene, "cart"),
+        "holdfast.dev/Fallback=True Excluded: listener tls of Gateway infra/public is not served: ",
+        &["Secret infra/none does not exist", "; connections are refused"],
+    );
+    scene.apply(&at("http").replace("generation: 5", "generation: 6"));
+    lacks(&conditions(&scene, "cart"), "holdfast.dev/Fallback");
+    let taken = |ports: &[(&str, &str)]| {
+        Event::PortsTaken(ports.iter().map(|(at, by)| (at.parse().unwrap(), Arc::from(*by))).collect())
+    };
+    scene.engine.handle(vec![taken(&[("0.0.0.0:8080", "nginx")])]);
+    has(
+        &conditions(&scene, "cart"),
+        "holdfast.dev/Fallback=True Excluded: listener http of Gateway infra/public is not served: port 8080 of ",
+        &["in use by nginx", "; connections reach the process or Gateway that uses its port"],
+    );
+    scene.engine.handle(vec![taken(&[])]);
+    lacks(&conditions(&scene, "cart"), "holdfast.dev/Fallback");
 }

@@ -170,7 +170,7 @@ pub(in crate::report) type Roots = BTreeMap<String, BTreeSet<ObjectKey>>;
 
 /// Returns the effect of a listener that is not served. The port of a plain listener may be served for other listeners:
 /// requests to a closed host get 404 there, and another host may answer those to a host without a place.
-pub(super) fn closed(listener: &ListenerPlan, served: &GatewayPlan) -> Gets {
+pub(in crate::report) fn closed(listener: &ListenerPlan, served: &GatewayPlan) -> Gets {
     if listener.is_port_in_use {
         return Gets::PortInUse;
     }

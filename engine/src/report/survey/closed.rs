@@ -7,16 +7,16 @@ use std::sync::Arc;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Fault;
 use holdfast_api::section::{HOST, unit};
-use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::{ClosedBy, ExcludedObject, ReplacedObject, Scope};
 use holdfast_graph::{Node, ObjectKey, Step};
 use holdfast_translate::claims::{ListenerId, Parent};
-use holdfast_translate::listener::ListenerState;
+use holdfast_translate::listener::ListenerPlan;
 
 use super::FallbackSurvey;
 use crate::engine::Engine;
 use crate::report::ReplacementView;
 use crate::report::health::listeners;
+use crate::report::unserved::{is_unserved, unserved_listeners};
 
 /// Kinds of backends that routes reference.
 const BACKENDS: [&str; 2] = [kinds::SERVICE, kinds::BACKEND];
@@ -84,24 +84,13 @@ fn absent_backends(engine: &Engine, view: &ReplacementView) -> BTreeSet<ObjectKe
 fn listeners_and_routes(survey: &FallbackSurvey<'_>) -> Vec<Closed> {
     let engine = survey.engine;
     let roots = listeners::roots(engine);
-    let mut unserved: BTreeSet<ListenerId> = BTreeSet::new();
+    let unserved = unserved_listeners(engine);
     let mut closed = Vec::new();
     for (key, plan) in engine.translator.plans() {
-        let scopes = speaking(engine.scopes.of(&plan.name));
-        let served: Vec<_> = scopes.filter_map(|scope| engine.translator.served_gateway(&scope.id.fleet)).collect();
-        for listener in &plan.listeners {
-            let is_served = |served: &&holdfast_translate::gateway::GatewayPlan| {
-                let mut all = served.listeners.iter().filter(|one| one.name == listener.name);
-                all.any(|one| one.state == ListenerState::Serving)
-            };
-            let is_served = match served.is_empty() {
-                true => listener.state == ListenerState::Serving,
-                false => served.iter().all(is_served),
-            };
-            if is_served {
-                continue;
-            }
-            unserved.insert(ListenerId { gateway: key.clone(), name: listener.name.clone() });
+        let is_closed = |listener: &&ListenerPlan| {
+            unserved.contains(&ListenerId { gateway: key.clone(), name: listener.name.clone() })
+        };
+        for listener in plan.listeners.iter().filter(is_closed) {
             for (writer, section) in listeners::writers(key, listener, &roots) {
                 let (node, scope) = match *section == *HOST {
                     true => (Node::section(writer, section), Scope::Host),
@@ -113,10 +102,7 @@ fn listeners_and_routes(survey: &FallbackSurvey<'_>) -> Vec<Closed> {
         }
     }
     for (key, plan) in engine.translator.routes() {
-        let is_unserved = |parent: &&Parent| {
-            let mut all = parent.attachments.iter().peekable();
-            all.peek().is_some() && all.all(|attachment| unserved.contains(&attachment.listener))
-        };
+        let is_unserved = |parent: &&Parent| is_unserved(parent, &unserved);
         let is_lost = plan.parents.iter().all(|parent| is_unserved(&parent));
         for parent in plan.parents.iter().filter(is_unserved) {
             let (section, scope) = match is_lost {
