@@ -34,7 +34,6 @@ use clap::{Error, Parser};
 
 use self::cli::Cli;
 use self::environment::Environment;
-use self::failure::Failure;
 
 /// Runs the command of the command line.
 pub fn run() -> ExitCode {
@@ -49,9 +48,7 @@ pub fn run() -> ExitCode {
     };
     commands::run(cli.command).unwrap_or_else(|failure| {
         let mut message = failure.to_string();
-        if let Failure::Usage(_) = failure {
-            message.push_str(&environment.origin_lines(&message));
-        }
+        message.push_str(&environment.origin_lines(&message));
         eprintln!("error: {}", printable::printable(&message, |character| character == '\n'));
         failure.exit_code()
     })

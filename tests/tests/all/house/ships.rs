@@ -13,7 +13,8 @@ use serde_json::Value;
 use super::{none, top};
 
 /// Files with commands for users.
-const DOCUMENTS: [&str; 4] = ["README.md", "docs/quickstart.md", "docs/contributing.md", "charts/image/Dockerfile"];
+const DOCUMENTS: [&str; 6] =
+    ["README.md", "docs/quickstart.md", "docs/contributing.md", "charts/image/Dockerfile", "justfile", ".ci/run"];
 /// Commands for tests, which share compiled crates.
 const TESTS: [&str; 3] = [
     "test --workspace --locked",
