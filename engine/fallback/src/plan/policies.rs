@@ -1,7 +1,6 @@
 //! Broken policies: found by translation or refused by Envoy. A broken policy goes back to its last valid version if
 //! that protects as much; otherwise its targets are closed. A policy is never left out.
 
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -18,10 +17,8 @@ use super::world::World;
 /// Returns the policies of the Gateway that translation cannot enforce, and the extensions that cause this.
 pub(crate) fn found(world: &World<'_>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
-    let of_stand_ins = OnceCell::new();
     for (key, plan) in world.translator.unenforceable() {
-        let is_of_stand_in = || of_stand_ins.get_or_init(|| world.policies_of_stand_ins()).contains(key);
-        let applies = || world.translator.governs(key, world.gateway) || is_of_stand_in();
+        let applies = || world.translator.governs(key, world.gateway) || world.policies_of_stand_ins().contains(key);
         let Some(why) = plan.unenforceable.as_ref().filter(|_| applies()) else { continue };
         let there = plan.blamed.iter().filter(|(extension, _)| world.exists(extension));
         let extensions: Vec<_> = there.collect();
@@ -116,10 +113,8 @@ pub(crate) fn refused(world: &World<'_>, left_out: &mut LeftOut, retry_at: &mut 
     let mut broken = BTreeMap::new();
     let mut keys: BTreeSet<ObjectKey> = world.quarantine.iter().map(|(_, verdict)| verdict.node.key.clone()).collect();
     keys.extend(world.of_waiting_owners(world.translator.policies().map(|(key, _)| key.clone())));
-    let of_stand_ins = OnceCell::new();
     for key in &keys {
-        let is_of_stand_in = || of_stand_ins.get_or_init(|| world.policies_of_stand_ins()).contains(key);
-        let applies = || world.translator.governs(key, world.gateway) || is_of_stand_in();
+        let applies = || world.translator.governs(key, world.gateway) || world.policies_of_stand_ins().contains(key);
         let Some(plan) = world.translator.policy(key).filter(|_| applies()) else { continue };
         for (_, content) in plan.contents() {
             let node = plan.node_of(key, &content);

@@ -1,6 +1,6 @@
 //! Inputs of the derivation of a plan for one scope: desired objects, last valid versions, refused contents.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -73,6 +73,8 @@ pub struct World<'a> {
     pub now_ms: u64,
     /// Results of the choice of a stand-in version: a plan is derived several times.
     pub candidates: RefCell<BTreeMap<ObjectKey, Result<StandIn, WhyNot>>>,
+    /// The policies of stand-in versions, on their first use: each route costs a translation.
+    pub of_stand_ins: OnceCell<BTreeSet<ObjectKey>>,
 }
 
 /// A version that can be served instead of an object.
@@ -235,7 +237,11 @@ impl World<'_> {
     /// Returns the policies of routes of the Gateway in their last valid version, for routes with a desired version to
     /// which the policies may not apply: a hostname cannot be used, the content cannot be read, or it is invalid and
     /// lacks the rules that the policies guard.
-    pub(super) fn policies_of_stand_ins(&self) -> BTreeSet<ObjectKey> {
+    pub(super) fn policies_of_stand_ins(&self) -> &BTreeSet<ObjectKey> {
+        self.of_stand_ins.get_or_init(|| self.find_policies_of_stand_ins())
+    }
+
+    fn find_policies_of_stand_ins(&self) -> BTreeSet<ObjectKey> {
         let gates = &self.settings.fallback;
         if !gates.isolate || !gates.use_last_valid {
             return BTreeSet::new();

@@ -13,7 +13,7 @@ pub mod scopes;
 mod watchdog;
 mod withdrawn;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -273,6 +273,7 @@ impl FallbackScope {
             since: &self.verdicts.since,
             now_ms: inputs.now_ms,
             candidates: RefCell::default(),
+            of_stand_ins: OnceCell::new(),
         };
         let mut derived = derive(&world, inputs.graph);
         checker::enforce(&mut derived, &world);

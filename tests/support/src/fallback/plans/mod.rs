@@ -194,6 +194,7 @@ impl Plans {
             since: &self.since,
             now_ms: u64::try_from(self.now).unwrap_or_default() * 1000,
             candidates: RefCell::default(),
+            of_stand_ins: Default::default(),
         }
     }
 
