@@ -71,7 +71,13 @@ fn computed(pattern: &str, limits: Limits, groups: OpenGroups) -> (Option<Beginn
 
 fn longest(outline: &Outline<'_>, limits: Limits, groups: OpenGroups, spent: &mut usize) -> Option<Beginning> {
     let mut count = outline.readable()?;
-    for _ in 0..TRIES_MAX {
+    let tries = match groups {
+        OpenGroups::Closed => TRIES_MAX,
+        // A literal prefix is known as well: the search must not cost more than a check.
+        OpenGroups::LeftOut if outline.is_readable => 0,
+        OpenGroups::LeftOut => 1,
+    };
+    for _ in 0..tries {
         count = outline.settled(count)?;
         while groups == OpenGroups::LeftOut
             && let Some(outermost) = outline.open(count).last()
@@ -106,6 +112,8 @@ struct Outline<'a> {
     mates: BTreeMap<usize, usize>,
     /// Whether the unreadable part begins with an operator.
     operator_follows: bool,
+    /// Whether the pattern can be read as a whole, so that only its size can be refused.
+    is_readable: bool,
     /// Position of the last alternative outside of all groups.
     last_bar: Option<usize>,
     /// For the byte at which each group opens: the byte of its last alternative, or of its end where the group may be
@@ -159,7 +167,8 @@ impl<'a> Outline<'a> {
             inner.push(stack.last().copied());
         }
         let (last_bar, unsettled) = unsettled(pattern);
-        Self { pattern, pieces, inner, mates, operator_follows, last_bar, unsettled }
+        let is_readable = failed_at.is_none() && stack.is_empty();
+        Self { pattern, pieces, inner, mates, operator_follows, is_readable, last_bar, unsettled }
     }
 
     /// Returns the number of pieces that remain valid whatever the unreadable part means.
@@ -316,7 +325,9 @@ mod tests {
             let found = found.map(|found| (found.pattern, found.min_chars));
             assert_eq!(found, Some((beginning.to_owned(), characters)), "{pattern}");
         }
-        assert_eq!(counted_without_open_groups("(/shop|/cart", Limits::default()).0, None);
+        for pattern in ["(/shop|/cart", "/a/[0-9]{1000}[a-z]{1000}", "/a/(b|c)+"] {
+            assert_eq!(counted_without_open_groups(pattern, Limits::default()).0, None, "{pattern}");
+        }
     }
 
     #[test]
