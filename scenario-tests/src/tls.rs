@@ -27,6 +27,23 @@ pub struct CertificateLife {
     pub expires: Option<i64>,
 }
 
+impl CertificateLife {
+    /// Sets the validity of a certificate.
+    fn limit(self, mut params: CertificateParams, time: i64) -> CertificateParams {
+        let at = |seconds: i64| {
+            let seconds = u64::try_from(time.saturating_add(seconds)).unwrap_or_default();
+            date_time_ymd(1970, 1, 1) + Duration::from_secs(seconds)
+        };
+        params.not_before = self.begins.map_or(params.not_before, at);
+        params.not_after = self.expires.map_or(params.not_after, at);
+        params
+    }
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
 /// A certificate with its key.
 #[derive(Clone, Debug)]
 pub struct Certificate {
@@ -48,17 +65,24 @@ impl Certificate {
 
     /// Creates a self-signed certificate with a validity relative to a time, in seconds of Unix time.
     pub fn living(names: &[&str], life: CertificateLife, time: i64) -> Result<Self> {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut params = CertificateParams::new(names)?;
-        let at = |seconds: i64| {
-            let seconds = u64::try_from(time.saturating_add(seconds)).unwrap_or_default();
-            date_time_ymd(1970, 1, 1) + Duration::from_secs(seconds)
-        };
-        params.not_before = life.begins.map_or(params.not_before, at);
-        params.not_after = life.expires.map_or(params.not_after, at);
+        let params = life.limit(CertificateParams::new(owned(names))?, time);
         let key = KeyPair::generate()?;
         let cert = params.self_signed(&key)?;
         Ok(Self { der: cert.der().clone(), pem: cert.pem(), key_pem: key.serialize_pem() })
+    }
+
+    /// Creates a chain of a certificate and its issuer, which another authority issued. The times are relative to one in
+    /// seconds of Unix time.
+    pub fn issued(names: &[&str], life: CertificateLife, issuer: CertificateLife, time: i64) -> Result<Self> {
+        let (root, intermediate) = (StoryAuthority::new("root")?, KeyPair::generate()?);
+        let mut params = issuer.limit(CertificateParams::new(Vec::new())?, time);
+        params.distinguished_name.push(DnType::CommonName, "intermediate");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let chained = params.signed_by(&intermediate, &root.issuer)?;
+        let key = KeyPair::generate()?;
+        let params_of_server = life.limit(CertificateParams::new(owned(names))?, time);
+        let cert = params_of_server.signed_by(&key, &Issuer::new(params, intermediate))?;
+        Ok(Self { der: cert.der().clone(), pem: cert.pem() + &chained.pem(), key_pem: key.serialize_pem() })
     }
 
     /// Returns the TLS parameters of a client that expects `server_name` and accepts this certificate only.

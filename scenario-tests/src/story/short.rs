@@ -101,11 +101,14 @@ impl ObjectWriter {
             return Ok(vec![object(API, "ListenerSet", name, &document, spec)]);
         }
         if let Some(name) = text("secret") {
-            let seconds = |field: &str| document.get(field).and_then(Value::as_i64);
-            let dates = CertificateLife { begins: seconds("begins"), expires: seconds("expires") };
-            let certificate = self.certificate(text("certificate").unwrap_or(name), dates)?;
+            let life = |of: &Value| {
+                let seconds = |field: &str| of.get(field).and_then(Value::as_i64);
+                CertificateLife { begins: seconds("begins"), expires: seconds("expires") }
+            };
+            let (dates, issuer) = (life(&document), document.get("issuer").map(life));
+            let certificate = self.certificate(text("certificate").unwrap_or(name), dates, issuer)?;
             let key = match text("key") {
-                Some(name) => self.certificate(name, CertificateLife::default())?.key_pem,
+                Some(name) => self.certificate(name, CertificateLife::default(), None)?.key_pem,
                 None => certificate.key_pem.clone(),
             };
             let encoded = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
@@ -128,11 +131,20 @@ impl ObjectWriter {
         anyhow::bail!("neither an object nor the short form of one: {document}")
     }
 
-    fn certificate(&mut self, name: &str, life: CertificateLife) -> Result<Certificate> {
+    fn certificate(
+        &mut self,
+        name: &str,
+        life: CertificateLife,
+        issuer: Option<CertificateLife>,
+    ) -> Result<Certificate> {
         if let Some(known) = self.certificates.get(name) {
             return Ok(known.clone());
         }
-        let made = Certificate::living(&["shop.test"], life, BEGIN).context("no certificate")?;
+        let made = match issuer {
+            Some(issuer) => Certificate::issued(&["shop.test"], life, issuer, BEGIN),
+            None => Certificate::living(&["shop.test"], life, BEGIN),
+        };
+        let made = made.context("no certificate")?;
         self.certificates.insert(name.to_owned(), made.clone());
         Ok(made)
     }

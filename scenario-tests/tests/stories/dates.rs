@@ -25,6 +25,13 @@ fn certificate(begins: i64, expires: i64) -> Result<Certificate> {
     Certificate::living(&[HOST], life, i64::try_from(now)?)
 }
 
+/// Returns a chain of a valid certificate and an issuer that expires these seconds from now.
+fn issued_until(expires: i64) -> Result<Certificate> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    let issuer = CertificateLife { begins: Some(-900 * DAY), expires: Some(expires) };
+    Certificate::issued(&[HOST], CertificateLife::default(), issuer, i64::try_from(now)?)
+}
+
 fn secure(port: u16, certificate: &Certificate) -> HttpRequest {
     get(port, "/").host(HOST).tls(certificate.trust(HOST))
 }
@@ -127,12 +134,14 @@ async fn a_proxy_with_dates(world: World) -> Result<()> {
     );
     world.write("proxy.yaml", proxy)?;
     let folder = world.manifests().display().to_string();
-    for (begins, expires, words) in [
-        (-9 * DAY, -DAY, "the certificate expired at"),
-        (DAY, 90 * DAY, "the certificate is not valid before"),
-        (-80 * DAY, 10 * DAY, "the certificate expires at"),
+    for (certificate, words) in [
+        (certificate(-9 * DAY, -DAY)?, "the certificate expired at"),
+        (certificate(DAY, 90 * DAY)?, "the certificate is not valid before"),
+        (certificate(-80 * DAY, 10 * DAY)?, "the certificate expires at"),
+        (issued_until(-DAY)?, "certificate 2 of the chain in tls.crt expired at"),
+        (issued_until(10 * DAY)?, "certificate 2 of the chain in tls.crt expires at"),
     ] {
-        write(&world, &certificate(begins, expires)?)?;
+        write(&world, &certificate)?;
         let checked = world.command(&["check", &folder]).await?;
         checked.expect_code(1)?.expect_output(&[words, "spec.virtualhost.tls.secretName"])?;
     }

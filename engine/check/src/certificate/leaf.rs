@@ -1,4 +1,4 @@
-//! The certificate of a server: validity, names, and a public key of a kind that Envoy supports.
+//! The certificate of a server: names, and a public key of a kind that Envoy supports.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -19,8 +19,6 @@ const P521: &str = "1.3.132.0.35";
 
 /// The fields of a server certificate that the checks use.
 pub(super) struct Leaf {
-    pub(super) not_before: i64,
-    pub(super) not_after: i64,
     pub(super) names: Vec<String>,
     pub(super) public: PublicKey,
 }
@@ -68,12 +66,7 @@ impl Leaf {
         if !signs && matches!(public, PublicKey::Ec { .. }) {
             return Err(CertificateFault::KeyUsage);
         }
-        Ok(Self {
-            not_before: certificate.validity().not_before.timestamp(),
-            not_after: certificate.validity().not_after.timestamp(),
-            names: names(&certificate),
-            public,
-        })
+        Ok(Self { names: names(&certificate), public })
     }
 }
 
@@ -84,7 +77,8 @@ pub(super) fn validity(certificate: &[u8]) -> Option<(i64, i64)> {
     Some((validity.not_before.timestamp(), validity.not_after.timestamp()))
 }
 
-fn parse(certificate: &[u8]) -> Option<X509Certificate<'_>> {
+/// Returns any certificate; `None` where it cannot be parsed.
+pub(super) fn parse(certificate: &[u8]) -> Option<X509Certificate<'_>> {
     // Data after the certificate in its block ("TRUSTED CERTIFICATE" has settings there) is ignored.
     X509Certificate::from_der(certificate).ok().map(|(_, certificate)| certificate)
 }

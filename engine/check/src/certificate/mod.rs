@@ -7,6 +7,7 @@
 //!
 //! No error or `Debug` text contains data of a private key.
 
+mod chain;
 mod clients;
 mod der;
 mod key;
@@ -18,7 +19,7 @@ use std::fmt;
 
 pub use clients::{REVOCATIONS_BYTES_MAX, check_client_authorities, check_revocations};
 pub use pem::PemFault;
-pub use validity::{DateFault, EXPIRY_NOTICE_SECONDS, Validity};
+pub use validity::{ChainPosition, DateFault, EXPIRY_NOTICE_SECONDS, Validity};
 
 /// Maximum size of a certificate chain, in bytes.
 pub const CHAIN_BYTES_MAX: usize = 256 * 1024;
@@ -36,7 +37,7 @@ pub const RSA_BITS_MAX: usize = 16 * 1024;
 /// Properties of a valid pair of certificate and key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// Validity of the server certificate.
+    /// Validity of the server certificate together with that of its issuers in the chain.
     pub validity: Validity,
     /// DNS names (in lower case) and IP addresses of the subject alternative name extension.
     pub names: Vec<String>,
@@ -195,19 +196,12 @@ pub fn check_pair(certificate_pem: &[u8], key_pem: &[u8]) -> Result<Pair, Certif
     if chain.len() > CHAIN_CERTIFICATES_MAX {
         return Err(CertificateFault::LongChain { certificates: chain.len() });
     }
-    let (first, rest) = chain.split_first().ok_or(CertificateFault::NoCertificate { what: "certificate" })?;
+    let first = chain.first().ok_or(CertificateFault::NoCertificate { what: "certificate" })?;
     let leaf = leaf::Leaf::read(first)?;
-    for (index, der) in rest.iter().enumerate() {
-        leaf::validity(der).ok_or(CertificateFault::Certificate { what: "chain", position: index + 2 })?;
-    }
+    let validity = chain::validity(&chain)?;
     within("private key", key_pem, KEY_BYTES_MAX)?;
     key::PrivateKey::read(key_pem)?.belongs_to(&leaf.public)?;
-    Ok(Pair {
-        validity: Validity { not_before: leaf.not_before, not_after: leaf.not_after },
-        names: leaf.names,
-        key: leaf.public.kind(),
-        chain: chain.len(),
-    })
+    Ok(Pair { validity, names: leaf.names, key: leaf.public.kind(), chain: chain.len() })
 }
 
 /// Checks a bundle of certificates of certificate authorities, as PEM text.

@@ -4,7 +4,8 @@
 
 use proptest::prelude::*;
 use rcgen::{
-    CertificateParams, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519,
+    CertificateParams, DnType, Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384,
+    PKCS_ED25519,
 };
 
 use super::*;
@@ -57,7 +58,7 @@ fn pairs_of_every_kind_are_accepted_and_described() {
         assert_eq!(
             pair,
             Pair {
-                validity: Validity { not_before: 1_577_836_800, not_after: 1_609_459_200 },
+                validity: Validity::new(ChainPosition::SERVER, 1_577_836_800, 1_609_459_200),
                 names: vec!["shop.example.com".to_owned(), "*.example.com".to_owned(), "10.1.2.3".to_owned()],
                 key: kind,
                 chain: 1,
@@ -82,6 +83,75 @@ fn the_first_certificate_of_a_chain_counts() {
     let chain = self_signed(&one) + &self_signed(&other);
     assert_eq!(check(&chain, &pem_of(&one)).unwrap().chain, 2);
     assert_eq!(check(&chain, &pem_of(&other)), Err(CertificateFault::Mismatch));
+}
+
+/// A certificate of the name, valid in these years, with its issuer; unset: self-signed.
+fn of_chain(name: &str, years: (i32, i32), issuer: Option<&str>) -> (String, String) {
+    let params = |name: &str| {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.not_before = rcgen::date_time_ymd(years.0, 1, 1);
+        params.not_after = rcgen::date_time_ymd(years.1, 1, 1);
+        params
+    };
+    let key = KeyPair::generate().unwrap();
+    let certificate = match issuer {
+        Some(issuer) => params(name).signed_by(&key, &Issuer::new(params(issuer), KeyPair::generate().unwrap())),
+        None => params(name).self_signed(&key),
+    };
+    (certificate.unwrap().pem(), pem_of(&key))
+}
+
+#[test]
+fn the_issuers_of_a_certificate_limit_its_validity() {
+    let year = |year: i32| rcgen::date_time_ymd(year, 1, 1).unix_timestamp();
+    let (server, key) = of_chain("shop", (2020, 2030), Some("one"));
+    let one = |from, to| of_chain("one", (from, to), Some("two")).0;
+    let two = |from, to| of_chain("two", (from, to), Some("root")).0;
+    let root = of_chain("root", (2000, 2001), None).0;
+    // The other certificates, the validity in years, and the certificates that begin and end it.
+    let cases = [
+        (vec![], (2020, 1), (2030, 1)),
+        (vec![one(2019, 2025)], (2020, 1), (2025, 2)),
+        (vec![one(2019, 2040), two(2021, 2022)], (2021, 3), (2022, 3)),
+        (vec![two(2021, 2022), one(2022, 2023)], (2022, 3), (2022, 2)),
+        (vec![one(2010, 2011), two(2022, 2023)], (2022, 3), (2011, 2)),
+        // Of two certificates of an issuer, clients use the valid one.
+        (vec![one(2010, 2011), one(2019, 2028)], (2020, 1), (2028, 3)),
+        // Clients use their own copy of an authority, and no certificate beside the path.
+        (vec![one(2019, 2040), two(2019, 2040), root], (2020, 1), (2030, 1)),
+        (vec![two(2010, 2011)], (2020, 1), (2030, 1)),
+        (vec![of_chain("one", (2010, 2011), None).0, one(2010, 2011)], (2020, 1), (2030, 1)),
+        // Two that name each other.
+        (vec![one(2019, 2040), of_chain("two", (2019, 2024), Some("one")).0], (2020, 1), (2024, 3)),
+    ];
+    for (others, begins, ends) in cases {
+        let validity = check(&(server.clone() + &others.concat()), &key).unwrap().validity;
+        let expected = Validity {
+            not_before: year(begins.0),
+            not_after: year(ends.0),
+            begins_with: ChainPosition(begins.1),
+            ends_with: ChainPosition(ends.1),
+        };
+        assert_eq!(validity, expected, "{} others", others.len());
+    }
+}
+
+#[test]
+fn the_certificate_of_a_chain_that_has_expired_is_named() {
+    let (server, key) = of_chain("shop", (2020, 2030), Some("one"));
+    let chain = server + &of_chain("one", (2019, 2021), Some("root")).0;
+    let validity = check(&chain, &key).unwrap().validity;
+    assert_eq!(
+        validity.fault(rcgen::date_time_ymd(2022, 1, 1).unix_timestamp()).unwrap().to_string(),
+        "certificate 2 of the chain in tls.crt expired at 2021-01-01T00:00:00Z: clients refuse it; replace it with a \
+         valid one of the same issuer"
+    );
+    assert_eq!(
+        validity.fault(validity.not_after).unwrap().to_string(),
+        "certificate 2 of the chain in tls.crt expires at 2021-01-01T00:00:00Z; replace it with a valid one of the \
+         same issuer before then"
+    );
 }
 
 #[test]

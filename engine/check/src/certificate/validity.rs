@@ -1,39 +1,75 @@
-//! The validity of a certificate in time: when it begins and ends, and from when its end is reported in advance.
+//! The validity of a certificate chain in time: when it begins and ends, and from when its end is reported in advance.
 //!
 //! There is no clock here: a caller passes the time.
+
+use std::fmt;
 
 use crate::time::Moment;
 
 /// How long before its end a certificate is reported, in seconds: 14 days.
 pub const EXPIRY_NOTICE_SECONDS: i64 = 14 * 24 * 3600;
 
-/// The period in which a certificate is valid (RFC 5280, section 4.1.2.5), in seconds of Unix time; both ends included.
+/// The position of a certificate in its chain, from 1: that of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainPosition(pub usize);
+
+impl ChainPosition {
+    /// The certificate of the server.
+    pub const SERVER: Self = Self(1);
+
+    /// Returns what the owner has to do.
+    fn remedy(self) -> &'static str {
+        if self == Self::SERVER { "renew it" } else { "replace it with a valid one of the same issuer" }
+    }
+}
+
+impl fmt::Display for ChainPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::SERVER => f.write_str("the certificate"),
+            Self(position) => write!(f, "certificate {position} of the chain in tls.crt"),
+        }
+    }
+}
+
+/// The period in which a certificate and its issuers in the chain are valid (RFC 5280, section 4.1.2.5), in seconds of
+/// Unix time; both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
     /// The first second.
     pub not_before: i64,
     /// The last second.
     pub not_after: i64,
+    /// The certificate that becomes valid last.
+    pub begins_with: ChainPosition,
+    /// The certificate that expires first.
+    pub ends_with: ChainPosition,
 }
 
 /// Why a certificate needs its owner at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DateFault {
     /// The validity has not begun.
-    #[error("the certificate is not valid before {from}: clients refuse it until then; use one that is valid now")]
+    #[error("{of} is not valid before {from}: clients refuse it until then; use one that is valid now")]
     NotYetValid {
+        /// The certificate.
+        of: ChainPosition,
         /// The first second of the validity.
         from: Moment,
     },
     /// The validity has ended.
-    #[error("the certificate expired at {at}: clients refuse it; renew it")]
+    #[error("{of} expired at {at}: clients refuse it; {}", of.remedy())]
     Expired {
+        /// The certificate.
+        of: ChainPosition,
         /// The last second of the validity.
         at: Moment,
     },
     /// The validity ends soon.
-    #[error("the certificate expires at {at}; renew it before then")]
+    #[error("{of} expires at {at}; {} before then", of.remedy())]
     Expiring {
+        /// The certificate.
+        of: ChainPosition,
         /// The last second of the validity.
         at: Moment,
     },
@@ -60,6 +96,23 @@ impl DateFault {
 }
 
 impl Validity {
+    /// Returns the validity of one certificate of a chain.
+    pub fn new(of: ChainPosition, not_before: i64, not_after: i64) -> Self {
+        Self { not_before, not_after, begins_with: of, ends_with: of }
+    }
+
+    /// Returns the period in which both are valid.
+    pub(super) fn within(self, other: Self) -> Self {
+        let begins = if other.not_before > self.not_before { other } else { self };
+        let ends = if other.not_after < self.not_after { other } else { self };
+        Self {
+            not_before: begins.not_before,
+            begins_with: begins.begins_with,
+            not_after: ends.not_after,
+            ends_with: ends.ends_with,
+        }
+    }
+
     /// Returns the first second after the validity.
     pub fn ends(self) -> i64 {
         self.not_after.saturating_add(1)
@@ -79,11 +132,14 @@ impl Validity {
 
     /// Returns what is reported about the certificate at this time, in seconds of Unix time.
     pub fn fault(self, now: i64) -> Option<DateFault> {
-        let at = Moment(self.not_after);
+        let (at, of) = (Moment(self.not_after), self.ends_with);
         match now {
-            now if now < self.not_before => Some(DateFault::NotYetValid { from: Moment(self.not_before) }),
-            now if now > self.not_after => Some(DateFault::Expired { at }),
-            now if now >= self.notice() => Some(DateFault::Expiring { at }),
+            // One certificate of a chain may expire before another becomes valid.
+            now if now > self.not_after => Some(DateFault::Expired { of, at }),
+            now if now < self.not_before => {
+                Some(DateFault::NotYetValid { of: self.begins_with, from: Moment(self.not_before) })
+            }
+            now if now >= self.notice() => Some(DateFault::Expiring { of, at }),
             _ => None,
         }
     }
@@ -99,11 +155,12 @@ mod tests {
     use super::*;
 
     const DAY: i64 = 24 * 3600;
+    const OF: ChainPosition = ChainPosition::SERVER;
 
     #[test]
     fn faults_change_at_the_announced_times() {
         for (begins, life) in [(0, 90 * DAY), (1_000, 4 * DAY), (5, 3), (7, 0), (10, -3), (-5, i64::MAX)] {
-            let validity = Validity { not_before: begins, not_after: begins.saturating_add(life) };
+            let validity = Validity::new(OF, begins, begins.saturating_add(life));
             let mut now = begins - 10;
             let mut seen = vec![validity.fault(now)];
             while let Some(next) = validity.next_change(now) {
@@ -121,14 +178,14 @@ mod tests {
 
     #[test]
     fn the_end_is_reported_in_advance() {
-        let year = Validity { not_before: 0, not_after: 365 * DAY };
+        let year = Validity::new(OF, 0, 365 * DAY);
         assert_eq!(year.notice(), 351 * DAY);
-        let week = Validity { not_before: 0, not_after: 8 * DAY };
+        let week = Validity::new(OF, 0, 8 * DAY);
         assert_eq!(week.notice(), 6 * DAY);
         assert_eq!(year.fault(350 * DAY), None);
-        assert_eq!(year.fault(351 * DAY), Some(DateFault::Expiring { at: Moment(365 * DAY) }));
-        assert_eq!(year.fault(365 * DAY + 1), Some(DateFault::Expired { at: Moment(365 * DAY) }));
-        assert_eq!(year.fault(-1), Some(DateFault::NotYetValid { from: Moment(0) }));
+        assert_eq!(year.fault(351 * DAY), Some(DateFault::Expiring { of: OF, at: Moment(365 * DAY) }));
+        assert_eq!(year.fault(365 * DAY + 1), Some(DateFault::Expired { of: OF, at: Moment(365 * DAY) }));
+        assert_eq!(year.fault(-1), Some(DateFault::NotYetValid { of: OF, from: Moment(0) }));
         assert!(year.contains(0) && year.contains(365 * DAY) && !year.contains(-1) && !year.contains(365 * DAY + 1));
     }
 }
