@@ -12,7 +12,7 @@ use holdfast_api::apis::kgateway::policy::Targets;
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_api::snapshot::ObjectSnapshot;
-use holdfast_check::certificate::{DateFault, Validity};
+use holdfast_check::certificate::{Bundle, BundleFault, DateFault, Validity};
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Edge, Node, ObjectKey, Role};
 
@@ -273,6 +273,15 @@ impl<'a> Reader<'a> {
         let next = validity.next_change(now.unwrap_or(i64::MIN));
         self.reads.extend(next.map(Input::Date));
         validity.fault(now?)
+    }
+
+    /// Returns why no peer can be verified with certificate authorities at this time. The unit is translated again when
+    /// that changes.
+    pub(super) fn bundle_fault(&mut self, bundle: &Bundle) -> Option<BundleFault> {
+        let now = self.dates.now();
+        let next = bundle.next_change(now.unwrap_or(i64::MIN));
+        self.reads.extend(next.map(Input::Date));
+        bundle.fault(now?)
     }
 
     /// Returns whether objects of `from` (group, kind, namespace) may refer to this object. No other function evaluates

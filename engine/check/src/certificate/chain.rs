@@ -1,7 +1,8 @@
 //! The validity of a certificate chain: that of the server certificate and of its issuers in the chain.
 //!
 //! Clients verify each certificate on the path to an authority that they trust. The path is followed by name. Other
-//! certificates of the chain do not matter, and neither do self-signed ones: clients use their own copy of an authority.
+//! certificates of the chain do not matter, and neither do self-signed ones: clients use their own copy of an
+//! authority.
 
 use x509_parser::certificate::X509Certificate;
 

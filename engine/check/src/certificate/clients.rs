@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn what_envoy_can_use_is_taken() {
         let (certificate, list, key) = authority();
-        assert_eq!(check_client_authorities(certificate.as_bytes()).unwrap().certificates, 1);
+        assert_eq!(check_client_authorities(certificate.as_bytes()).unwrap().validities.len(), 1);
         assert_eq!(check_revocations(list.as_bytes()), Ok(1));
         assert_eq!(check_revocations(format!("{list}\n{list}").as_bytes()), Ok(2));
         let both = format!("{certificate}{list}");

@@ -7,6 +7,7 @@
 //!
 //! No error or `Debug` text contains data of a private key.
 
+mod bundle;
 mod chain;
 mod clients;
 mod der;
@@ -17,6 +18,7 @@ mod validity;
 
 use std::fmt;
 
+pub use bundle::{Bundle, BundleFault, check_ca_bundle};
 pub use clients::{REVOCATIONS_BYTES_MAX, check_client_authorities, check_revocations};
 pub use pem::PemFault;
 pub use validity::{ChainPosition, DateFault, EXPIRY_NOTICE_SECONDS, Validity};
@@ -45,15 +47,6 @@ pub struct Pair {
     pub key: KeyKind,
     /// Number of certificates in the chain, including that of the server.
     pub chain: usize,
-}
-
-/// Properties of a valid bundle of certificate authorities.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bundle {
-    /// Number of certificates in the bundle.
-    pub certificates: usize,
-    /// The earliest end of validity in the bundle, in seconds since 1970.
-    pub not_after: i64,
 }
 
 /// A kind of key that Envoy supports.
@@ -202,21 +195,6 @@ pub fn check_pair(certificate_pem: &[u8], key_pem: &[u8]) -> Result<Pair, Certif
     within("private key", key_pem, KEY_BYTES_MAX)?;
     key::PrivateKey::read(key_pem)?.belongs_to(&leaf.public)?;
     Ok(Pair { validity, names: leaf.names, key: leaf.public.kind(), chain: chain.len() })
-}
-
-/// Checks a bundle of certificates of certificate authorities, as PEM text.
-pub fn check_ca_bundle(pem: &[u8]) -> Result<Bundle, CertificateFault> {
-    let certificates = certificates("bundle", pem, BUNDLE_BYTES_MAX)?;
-    let mut earliest = None;
-    for (index, der) in certificates.iter().enumerate() {
-        let (_, not_after) =
-            leaf::validity(der).ok_or(CertificateFault::Certificate { what: "bundle", position: index + 1 })?;
-        earliest = Some(earliest.map_or(not_after, |earliest: i64| earliest.min(not_after)));
-    }
-    match earliest {
-        Some(not_after) => Ok(Bundle { certificates: certificates.len(), not_after }),
-        None => Err(CertificateFault::NoCertificate { what: "bundle" }),
-    }
 }
 
 fn within(what: &'static str, text: &[u8], limit: usize) -> Result<(), CertificateFault> {

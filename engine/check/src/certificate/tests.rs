@@ -203,7 +203,8 @@ fn bundles_of_authorities() {
     let key = KeyPair::generate().unwrap();
     let certificate = self_signed(&key);
     let bundle = check_ca_bundle(certificate.repeat(3).as_bytes()).unwrap();
-    assert_eq!(bundle, Bundle { certificates: 3, not_after: 1_609_459_200 });
+    let validity = |position| Validity::new(ChainPosition(position), 1_577_836_800, 1_609_459_200);
+    assert_eq!(bundle.validities, [1, 2, 3].map(validity));
     assert_eq!(check_ca_bundle(b""), Err(CertificateFault::NoCertificate { what: "bundle" }));
     assert_eq!(check_ca_bundle(b"nonsense"), Err(CertificateFault::NoCertificate { what: "bundle" }));
     let broken = certificate + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use holdfast_api::apis::gateway::backend_tls::{self as written, AUTHORITIES_MAX, BackendTlsSpec, NAMES_MAX};
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::at;
+use holdfast_check::certificate::Bundle;
 use holdfast_envoy::features::upstream::{CertificateValidation, SubjectAltName, Trust, UpstreamTls};
 use holdfast_graph::ObjectKey;
 
@@ -92,6 +93,7 @@ fn bundle(
     notes: &mut Notes,
 ) -> Option<Trust> {
     let mut parts: Vec<(ObjectKey, Arc<[u8]>)> = Vec::new();
+    let mut dates = Bundle::default();
     for (index, reference) in references.iter().take(AUTHORITIES_MAX).enumerate() {
         let field = at("spec.validation.caCertificateRefs", index);
         if !reference.group.is_empty() || ![kinds::CONFIG_MAP, kinds::SECRET].contains(&&*reference.kind) {
@@ -104,16 +106,20 @@ fn bundle(
         }
         let named = ObjectKey::new("", &*reference.kind, &*key.namespace, &*reference.name);
         match authorities::of(&named, behalf, reader) {
-            Ok(authorities) => parts.push((named, authorities)),
+            Ok((authorities, bundle)) => {
+                dates.validities.extend(bundle.validities);
+                parts.push((named, authorities));
+            }
             Err(why) => notes.lacks(field, INVALID_REFERENCE, &named, why),
         }
     }
-    let authorities = match parts.as_slice() {
+    let pem = match parts.as_slice() {
         [] => return None,
         [(_, only)] => only.clone(),
         several => several.iter().map(|(_, part)| &**part).collect::<Vec<_>>().join(&b'\n').into(),
     };
     let mut from: Vec<ObjectKey> = parts.into_iter().map(|(key, _)| key).collect();
     from.dedup();
-    Some(Trust::Bundle { from, authorities })
+    authorities::report_dates("spec.validation.caCertificateRefs", &from, &dates, reader, notes);
+    Some(Trust::Bundle { from, authorities: pem })
 }

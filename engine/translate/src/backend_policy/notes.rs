@@ -29,17 +29,22 @@ pub(super) struct Wrong {
 pub(super) struct Notes(Vec<Wrong>);
 
 impl Notes {
+    /// Returns whether there are no errors.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.errors().next().is_none()
+    }
+
+    fn errors(&self) -> impl Iterator<Item = &Wrong> {
+        self.0.iter().filter(|wrong| wrong.class != Class::Ignored)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Wrong> {
         self.0.iter()
     }
 
-    /// Returns all findings in one sentence.
+    /// Returns all errors in one sentence.
     pub(super) fn sentence(&self) -> String {
-        let all = self.0.iter().map(|wrong| match wrong.field.is_empty() {
+        let all = self.errors().map(|wrong| match wrong.field.is_empty() {
             true => wrong.message.clone(),
             false => format!("{}: {}", wrong.field, wrong.message),
         });
@@ -95,6 +100,18 @@ impl Notes {
     ) {
         self.note(Class::Referential, field, reason, message);
         self.0.iter_mut().last().into_iter().for_each(|wrong| wrong.cause = Some(object.clone()));
+    }
+
+    /// Adds a warning about the dates of certificates of this object; the object with the field is served.
+    pub(super) fn dated(
+        &mut self,
+        field: impl Into<String>,
+        reason: &'static str,
+        object: Option<&ObjectKey>,
+        message: impl Display,
+    ) {
+        self.note(Class::Ignored, field, reason, message);
+        self.0.iter_mut().last().into_iter().for_each(|wrong| wrong.cause = object.cloned());
     }
 
     pub(super) fn duration(&mut self, field: &str, text: Option<&str>) -> Option<Duration> {

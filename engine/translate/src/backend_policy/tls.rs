@@ -96,7 +96,10 @@ fn of_secret(
         }
     };
     let trust = match authorities::of(&secret, behalf, reader) {
-        Ok(authorities) => Some(Trust::Bundle { from: vec![secret.clone()], authorities }),
+        Ok((authorities, dates)) => {
+            authorities::report_dates(&field, std::slice::from_ref(&secret), &dates, reader, notes);
+            Some(Trust::Bundle { from: vec![secret.clone()], authorities })
+        }
         Err(why) => {
             notes.lacks(
                 &field,

@@ -13,7 +13,7 @@ use holdfast_api::apis::scheme;
 use holdfast_api::fault::Class;
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
-use holdfast_check::certificate::{CertificateFault, check_client_authorities, check_revocations};
+use holdfast_check::certificate::{BundleFault, CertificateFault, check_client_authorities, check_revocations};
 use holdfast_envoy::encode::listener::TlsVersions;
 use holdfast_envoy::features::client_certificate::{ClientCertificates, ClientValidationContext, ForwardedDetails};
 use holdfast_graph::{ObjectKey, Role};
@@ -53,6 +53,16 @@ impl<'a> Notes<'a> {
         let Some(fault) = dates.fault else { return };
         let found = self.found(field, fault.reason(), Class::Invalid, at_secret(secret, fault));
         let found = if fault.is_outside() { found } else { found.into_warning() };
+        self.additional.push(found.caused_by(Some(secret.clone())));
+    }
+
+    /// Reports that none of the certificate authorities for clients is valid now. The host is served with them.
+    fn authorities_dates(&mut self, secret: &ObjectKey, fault: BundleFault) {
+        let message = format!(
+            "Secret {}: {fault}: clients with a certificate are refused; add a certificate that is valid now",
+            secret.namespaced_name()
+        );
+        let found = self.found("clientValidation.caSecret", fault.reason(), Class::Invalid, message).into_warning();
         self.additional.push(found.caused_by(Some(secret.clone())));
     }
 
@@ -222,6 +232,12 @@ fn client_certificates(
     let revoked = part(crl.clone(), &REVOCATIONS);
     if ca.is_some() != authorities.is_some() || crl.is_some() != revoked.is_some() || ca.is_none() && !unverified {
         return None;
+    }
+    if let Some((secret, text)) = authorities.as_ref().filter(|_| !unverified)
+        && let Ok(bundle) = check_client_authorities(text)
+        && let Some(fault) = reader.bundle_fault(&bundle)
+    {
+        notes.authorities_dates(secret, fault);
     }
     let trust = ClientValidationContext {
         owner: key.clone(),

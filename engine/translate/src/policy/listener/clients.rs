@@ -7,7 +7,7 @@ use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP as GATEWAY_GROUP;
 use holdfast_api::apis::kgateway::listener_policy::{ClientCertificateValidation, ObjectReference};
 use holdfast_api::apis::kinds;
-use holdfast_check::certificate::check_client_authorities;
+use holdfast_check::certificate::{Bundle, check_client_authorities};
 use holdfast_envoy::features::client_certificate::{ClientCertificates, ClientValidationContext};
 use holdfast_graph::{ObjectKey, Role};
 
@@ -38,12 +38,21 @@ pub(super) fn read(
         reading.invalid(format!("spec.{field}.caCertificateRefs"), message);
     }
     let mut found: Vec<(ObjectKey, Bytes)> = Vec::new();
+    let mut dates = Bundle::default();
     for (index, reference) in references.iter().take(REFERENCES_MAX).enumerate() {
-        found.extend(authorities(&format!("spec.{field}.caCertificateRefs[{index}]"), reference, reading));
+        let field = format!("spec.{field}.caCertificateRefs[{index}]");
+        let Some((key, text, bundle)) = authorities(&field, reference, reading) else { continue };
+        dates.validities.extend(bundle.validities);
+        found.push((key, text));
     }
     let required = required?;
     if found.is_empty() || found.len() < references.len() {
         return None;
+    }
+    if let Some(fault) = reading.reader.bundle_fault(&dates) {
+        let effect = if required { "clients are refused" } else { "clients with a certificate are refused" };
+        let message = format!("{fault}: {effect}; add a certificate that is valid now");
+        reading.ignored(format!("spec.{field}.caCertificateRefs"), fault.reason(), message);
     }
     // The order of the references does not matter: the certificate authorities form one pool.
     found.sort_unstable();
@@ -63,7 +72,11 @@ pub(super) fn read(
 }
 
 /// Reads the certificate authorities of an object.
-fn authorities(field: &str, reference: &ObjectReference, reading: &mut Reading<'_, '_>) -> Option<(ObjectKey, Bytes)> {
+fn authorities(
+    field: &str,
+    reference: &ObjectReference,
+    reading: &mut Reading<'_, '_>,
+) -> Option<(ObjectKey, Bytes, Bundle)> {
     let kind = &*reference.kind;
     if !reference.group.is_empty() || !matches!(kind, kinds::SECRET | kinds::CONFIG_MAP) {
         let group = if reference.group.is_empty() { "core" } else { &reference.group };
@@ -103,7 +116,7 @@ fn authorities(field: &str, reference: &ObjectReference, reading: &mut Reading<'
         return None;
     };
     match check_client_authorities(&text) {
-        Ok(_) => Some((key, text)),
+        Ok(bundle) => Some((key, text, bundle)),
         Err(fault) => {
             reading.invalid(field, format!("{kind} {}: {ENTRY}: {fault}", key.namespaced_name()));
             None
