@@ -253,7 +253,13 @@ routes:
 - conditions: [{prefix: /api/}]
 - {}
 ",
-        &["prefix: \"/typed\" -> root 2 broken", "prefix: \"/api/\" -> root 3", "prefix: \"/\" -> root 4"],
+        &[
+            "prefix: \"/typed\" -> root 2 broken",
+            "prefix: \"/api/\" -> root 3",
+            "prefix: \"/api/\" -> root 0 broken",
+            "prefix: \"/\" -> root 4",
+            "prefix: \"/\" -> root 1 broken",
+        ],
         &[
             "root: RouteError/PathMatchConditionsNotValid: route: supplied regex: /api/[a invalid. error: invalid regex: \
              missing ]: \"[a\"",
