@@ -2,6 +2,7 @@
 //! request of the rule reaches the backend of the other owner, before, during and after the edit.
 
 use anyhow::{Result, ensure};
+use holdfast_scenario_tests::echo::Echo;
 use holdfast_scenario_tests::manifests::{NAMESPACE, http_route};
 use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories, until};
@@ -180,7 +181,12 @@ async fn typos(world: World, flags: &[&str]) -> Result<()> {
         }
     }
     hammer.stop().await;
-    for (name, backend) in [("guarded", guarded), ("other", open)] {
+    reached_none(&[("guarded", guarded), ("other", open)])
+}
+
+/// Checks that no marked request reached one of the backends.
+fn reached_none(backends: &[(&str, Echo)]) -> Result<()> {
+    for (name, backend) in backends {
         let reached = backend.count(|seen| !seen.request.header(MARK).is_empty());
         ensure!(reached == 0, "{reached} requests of guarded rules reached the {name} backend");
     }
@@ -252,11 +258,7 @@ async fn equal_routes(world: World, flags: &[&str], broken: u16) -> Result<()> {
         get(port, "/admin/list").host(HOST).comes_to_reach("open").await?;
     }
     hammer.stop().await;
-    for (name, backend) in [("guarded", guarded), ("other", open)] {
-        let reached = backend.count(|seen| !seen.request.header(MARK).is_empty());
-        ensure!(reached == 0, "{reached} requests of the guarded route reached the {name} backend");
-    }
-    Ok(())
+    reached_none(&[("guarded", guarded), ("other", open)])
 }
 
 async fn a_typo_in_a_proxy_with_default_gates(world: World) -> Result<()> {

@@ -29,11 +29,12 @@ impl Part<'_> {
             (true, false) => (escaped(text), text.chars().count()),
             (false, _) => {
                 let literal = self.beginning(regex, legal);
-                let read = match literal.is_empty() {
-                    true => regexes.beginning(text),
-                    false => regexes.beginning_without_open_groups(text),
+                let read = match (regex, literal.is_empty()) {
+                    (false, _) => None,
+                    (true, true) => regexes.beginning(text),
+                    (true, false) => regexes.beginning_without_open_groups(text),
                 };
-                match read.filter(|read| regex && read.min_chars > literal.chars().count()) {
+                match read.filter(|read| read.min_chars > literal.chars().count()) {
                     Some(read) => (format!("{}{REST}", read.pattern), read.min_chars),
                     None if literal.is_empty() => (ANY.into(), 0),
                     None => (format!("{}{REST}", escaped(&literal)), literal.len()),

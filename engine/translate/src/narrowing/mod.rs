@@ -69,13 +69,18 @@ pub(crate) fn regex_path(pattern: &str, regexes: &Regexes) -> (PathMatch, PathRa
 /// incomplete. A literal prefix that no path can have as a whole is not extended.
 pub(crate) fn readable_beginning(pattern: &str, whole: &str, regexes: &Regexes) -> Option<Beginning> {
     let literal = holdfast_check::re2::literal_prefix(pattern);
-    if usable(&literal).len() < KNOWN_CHARS_MIN {
-        regexes.beginning(pattern).filter(|read| read.min_chars >= KNOWN_CHARS_MIN)?;
-        return regexes.beginning(whole);
-    }
-    let read = regexes.beginning_without_open_groups(pattern)?;
-    let is_more = read.min_chars > literal.chars().count() && usable(&literal) == literal;
-    if is_more { regexes.beginning_without_open_groups(whole) } else { None }
+    let is_literal_known = usable(&literal).len() >= KNOWN_CHARS_MIN;
+    let beginning = |pattern: &str| match is_literal_known {
+        true => regexes.beginning_without_open_groups(pattern),
+        false => regexes.beginning(pattern),
+    };
+    let read = beginning(pattern)?;
+    let is_more = match is_literal_known {
+        true => read.min_chars > literal.chars().count() && usable(&literal) == literal,
+        false => read.min_chars >= KNOWN_CHARS_MIN,
+    };
+    // Each search counts against the limit of the object.
+    is_more.then_some(read).and_then(|read| if pattern == whole { Some(read) } else { beginning(whole) })
 }
 
 /// Narrows a path regex to its literal prefix, where the reason of the refusal is unknown.
