@@ -168,6 +168,7 @@ impl FallbackMetrics {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use crate::serve::heartbeat::Heartbeat;
     use holdfast_xds::{Answer, Fleets, Outcome, ResourceType};
 
     use super::*;
@@ -201,7 +202,7 @@ mod tests {
             gateway.oldest = Some(holdfast_check::time::Moment(now() - 100));
         }
         metrics.fallback.fallback(&report);
-        let text = metrics.text(&Fleets::new(), None).unwrap();
+        let text = metrics.text(&Fleets::new(), None, &Heartbeat::default().last()).unwrap();
         has(
             &text,
             &[
@@ -219,7 +220,7 @@ mod tests {
         assert!(!text.contains("holdfast_objects{kind=\"HTTPRoute\",step=\"excluded\"}"));
 
         metrics.fallback.fallback(&FallbackReport::default());
-        let text = metrics.text(&Fleets::new(), None).unwrap();
+        let text = metrics.text(&Fleets::new(), None, &Heartbeat::default().last()).unwrap();
         for gone in ["fallback_active{", "objects{", "last_valid_age_seconds{"] {
             assert!(!text.contains(&format!("holdfast_{gone}")), "{text}");
         }
@@ -242,7 +243,7 @@ mod tests {
         metrics.fallback.attributed(&Attributed { rounds: 3, took_ms: 200 });
         metrics.fallback.commits()(Duration::from_millis(3));
         let persisted = Persisted { commits: 7, errors: 1, refused: 2, ..Persisted::default() };
-        let text = metrics.text(&Fleets::new(), Some(&persisted)).unwrap();
+        let text = metrics.text(&Fleets::new(), Some(&persisted), &Heartbeat::default().last()).unwrap();
         has(
             &text,
             &[

@@ -20,6 +20,7 @@ use super::input_metrics::InputMetrics;
 use super::namespace_metrics::NamespaceMetrics;
 use super::register::Register;
 use super::shared_metrics::SharedMetrics;
+use crate::serve::heartbeat::LastBeat;
 use crate::serve::silence::NotAnsweringByGateway;
 use crate::store::persist::Persisted;
 
@@ -36,6 +37,7 @@ pub struct Metrics {
     pub unchanged: IntCounter,
     broken_objects: IntGauge,
     regex_steps: IntCounter,
+    main_loop_age: IntGauge,
     replacements: IntGaugeVec,
     translations: IntCounterVec,
     translation_seconds: Histogram,
@@ -82,6 +84,10 @@ impl Metrics {
             broken_objects: all
                 .gauge("translation_broken_objects", "Objects with parts that are not served as written")?,
             regex_steps: all.counter("regex_check_steps_total", "Steps of the checks of regular expressions")?,
+            main_loop_age: all.gauge(
+                "main_loop_age_seconds",
+                "Time since the main loop last began a piece of work, or waited for one",
+            )?,
             replacements: all.gauges(
                 "route_replacements",
                 "Rules that a direct response replaces",
@@ -248,7 +254,13 @@ impl Metrics {
     ///
     /// # Errors
     /// Returns no error in practice: the text is written to memory.
-    pub fn text(&self, fleets: &Fleets, persisted: Option<&Persisted>) -> prometheus::Result<String> {
+    pub fn text(
+        &self,
+        fleets: &Fleets,
+        persisted: Option<&Persisted>,
+        main_loop: &LastBeat,
+    ) -> prometheus::Result<String> {
+        self.main_loop_age.set(signed(usize::try_from(main_loop.age.as_secs()).unwrap_or(usize::MAX)));
         self.fallback.refresh(persisted);
         self.inputs.refresh();
         self.regex_steps.inc_by(re2::steps_taken().saturating_sub(self.regex_steps.get()));

@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::{State, debug};
 use crate::manifests::positions;
 use crate::serve::core::Core;
+use crate::serve::heartbeat::LastBeat;
 
 /// Maximum number of requests that are processed at a time; further requests wait.
 const PAGE_REQUESTS_MAX: usize = 16;
@@ -179,14 +180,22 @@ async fn envoys(Extract(state): Extract<State>) -> Response {
 
 async fn metrics(Extract(state): Extract<State>) -> Response {
     let persisted = state.store.as_ref().map(|store| store.persisted());
-    match state.metrics.text(&state.fleets, persisted.as_ref()) {
+    match state.metrics.text(&state.fleets, persisted.as_ref(), &state.health.heartbeat.last()) {
         Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
 }
 
-async fn healthz() -> &'static str {
-    "ok\n"
+async fn healthz(Extract(state): Extract<State>) -> (StatusCode, String) {
+    liveness(&state.health.heartbeat.last())
+}
+
+/// Liveness: a Holdfast with a stuck main loop answers pages and keeps the streams of Envoys, but no edit has an effect.
+fn liveness(last: &LastBeat) -> (StatusCode, String) {
+    match last.is_stuck() {
+        true => (StatusCode::SERVICE_UNAVAILABLE, format!("stuck: {last}\n")),
+        false => (StatusCode::OK, "ok\n".into()),
+    }
 }
 
 /// How long `/readyz?verbose` waits for the current health. The checks listed before it must be answered in time even
@@ -232,4 +241,19 @@ fn json(page: Option<Value>) -> Response {
 
 fn ending() -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, "ending\n").into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::heartbeat::{Activity, LOOP_WAIT_MAX};
+
+    #[test]
+    fn a_stuck_main_loop_is_not_alive() {
+        let stuck = LastBeat { activity: Activity::Waiting, age: LOOP_WAIT_MAX };
+        let text = "stuck: the main loop last ran 30 s ago (waiting for events)\n";
+        assert_eq!(liveness(&stuck), (StatusCode::SERVICE_UNAVAILABLE, text.into()));
+        let busy = LastBeat { activity: Activity::Translation, ..stuck };
+        assert_eq!(liveness(&busy), (StatusCode::OK, "ok\n".into()));
+    }
 }

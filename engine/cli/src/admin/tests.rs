@@ -137,6 +137,7 @@ async fn pages_show_served_configuration_and_faults() {
     it.readings.send(read(folder.path())).await.unwrap();
     it.comes_to_show("/readyz?verbose", "[+]translation ok\n").await;
     assert_eq!(it.metrics("/readyz").await, (200, "ready\n".into()));
+    it.comes_to_show("/metrics", "\nholdfast_main_loop_age_seconds 0\n").await;
 
     let config = it.json("/debug/config/successful").await;
     let resources = config.pointer("/gateways/0/resources").and_then(Value::as_array).unwrap();

@@ -24,6 +24,7 @@ use tokio::task::block_in_place;
 use tokio::time::{Instant as Deadline, sleep_until};
 
 use super::health::Readiness;
+use super::heartbeat::Activity;
 use super::hold_off::HoldOff;
 use super::news::News;
 use super::outputs::Outputs;
@@ -209,6 +210,7 @@ impl Core {
         let (mut notices, mut noticing) = (Vec::new(), true);
         let mut tick_at = Deadline::now();
         loop {
+            self.health.heartbeat.beat(Activity::Waiting);
             // Biased: what Envoys accepted is known before an edit that came later is translated.
             tokio::select! {
                 biased;
@@ -216,56 +218,63 @@ impl Core {
                 () = at(due.translate) => {
                     due.translate = None;
                     let events = std::mem::take(&mut due.events);
-                    block_in_place(|| self.translate(events));
+                    self.work(Activity::Translation, |core| core.translate(events));
                     hold_off.translated(Instant::now());
                     due.report_soon();
                 }
                 count = inputs.notices.recv_many(&mut notices, NOTICES_AT_ONCE), if noticing => {
                     noticing = count > 0;
-                    block_in_place(|| self.on_notices(notices.drain(..)));
+                    self.work(Activity::Events, |core| core.on_notices(notices.drain(..)));
                     due.report_soon();
                 }
                 Some(tried) = inputs.tried.recv() => {
-                    block_in_place(|| self.on_events(vec![Event::Tried(tried)]));
+                    self.work(Activity::Events, |core| core.on_events(vec![Event::Tried(tried)]));
                     due.report_soon();
                 }
                 Some(events) = inputs.replicas.recv() => {
-                    due.report_soon_if(block_in_place(|| self.on_events(events)));
+                    due.report_soon_if(self.work(Activity::Events, |core| core.on_events(events)));
                 }
                 Ok(()) = inputs.probe.changed() => {
                     let build = inputs.probe.borrow_and_update().clone();
-                    block_in_place(|| self.on_events(vec![Event::Probe(build)]));
+                    self.work(Activity::Events, |core| core.on_events(vec![Event::Probe(build)]));
                     due.report_soon();
                 }
                 Some(events) = inputs.ports.recv() => {
-                    due.report_soon_if(block_in_place(|| self.on_events(events)));
+                    due.report_soon_if(self.work(Activity::Events, |core| core.on_events(events)));
                 }
                 Some(events) = inputs.provisioned.recv() => {
-                    block_in_place(|| self.on_events(events));
+                    self.work(Activity::Events, |core| core.on_events(events));
                     due.report_soon();
                 }
                 () = sleep_until(tick_at) => {
-                    let acted = block_in_place(|| self.on_events(Vec::new()));
+                    let acted = self.work(Activity::Events, |core| core.on_events(Vec::new()));
                     // From the end of the work: a slow machine would do nothing else.
                     tick_at = Deadline::now() + TICK;
                     due.report_soon_if(acted | self.surroundings_changed());
                 }
                 () = at(due.report) => {
                     due.report = None;
-                    block_in_place(|| self.report_changes());
+                    self.work(Activity::Reports, Self::report_changes);
                     due.statuses = self.statuses.as_ref().map(|_| self.next_look());
                 }
                 () = at(due.statuses) => {
                     due.statuses = None;
-                    block_in_place(|| self.report_statuses());
+                    self.work(Activity::Reports, Self::report_statuses);
                 }
-                Some(question) = inputs.questions.recv() => block_in_place(|| question(&self)),
+                Some(question) = inputs.questions.recv() => self.work(Activity::Query, |core| question(core)),
                 Some(reading) = inputs.readings.recv() => self.on_reading(reading, &mut due, &mut hold_off),
                 else => break,
             }
         }
+        self.health.heartbeat.beat(Activity::Ending);
         self.outputs.store(self.engine.take_records());
         self.outputs.end().await;
+    }
+
+    /// Runs a piece of work, which may take long, and records it in the heartbeat.
+    fn work<T>(&mut self, activity: Activity, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.health.heartbeat.beat(activity);
+        block_in_place(|| work(self))
     }
 
     /// Keeps the events of a reading until the next translation.

@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use holdfast_engine::health::Summary;
 
+use super::heartbeat::Heartbeat;
+
 /// The checks of `/readyz`.
 #[derive(Debug, Default)]
 pub struct Readiness {
@@ -16,6 +18,8 @@ pub struct Readiness {
     pub xds: AtomicBool,
     /// The product is ending.
     pub ending: AtomicBool,
+    /// The heartbeat of the main loop.
+    pub heartbeat: Heartbeat,
     /// The last reported summary of health.
     served: Mutex<Option<Summary>>,
 }

@@ -2,6 +2,7 @@
 
 pub mod core;
 pub mod health;
+pub mod heartbeat;
 pub mod hold_off;
 mod main_loop;
 pub mod memory;
@@ -16,6 +17,7 @@ mod settings;
 mod signals;
 pub(crate) mod silence;
 pub mod sources;
+mod watchdog;
 pub mod watched;
 
 use std::sync::Arc;
@@ -66,6 +68,7 @@ pub async fn serve(args: RunArgs) -> Result<(), Failure> {
     let memory = memory::open_store(&args, &data, &metrics, shared)?;
     let (end, ending) = watch::channel(false);
     let health = Arc::new(Readiness::default());
+    watchdog::start(&health).context("cannot start the thread that watches the main loop")?;
     let (handle, questions) = CoreHandle::new();
     let listeners = PageListeners::bind(&args).await?;
     let fleets = Fleets::new();
