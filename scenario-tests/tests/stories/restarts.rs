@@ -13,6 +13,7 @@ pub(crate) fn stories() -> Vec<Story> {
             killed_and_started_again_sends_nothing,
             changed_while_it_was_dead,
             a_terminated_holdfast_ends_its_envoys,
+            a_second_signal_ends_it_at_once,
             dead_envoy_is_started_again,
             deleted_gateway_ends_its_envoy,
             files_that_do_not_parse_at_the_start,
@@ -92,6 +93,23 @@ async fn a_terminated_holdfast_ends_its_envoys(world: World) -> Result<()> {
     // A start with the same folder restores everything.
     let _holdfast = world.run().await?;
     get(port, "/").comes_to_reach("echo").await?;
+    Ok(())
+}
+
+/// An Envoy that does not end delays the end of Holdfast, but not after a second signal.
+async fn a_second_signal_ends_it_at_once(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("all", &prefix("/", "echo"))?;
+    let holdfast = world.run().await?;
+    get(port, "/").comes_to_reach("echo").await?;
+    let envoy = only_envoy(&holdfast)?;
+    process::signal(envoy, "STOP");
+    process::signal(holdfast.id(), "TERM");
+    holdfast.comes_to_print(&["ending", "SIGTERM"]).await?;
+    holdfast.terminate().await?.expect_code(0)?;
+    ensure!(process::runs(envoy), "Holdfast waited until Envoy {envoy} was killed");
+    process::signal(envoy, "KILL");
     Ok(())
 }
 

@@ -82,7 +82,7 @@ impl Loop {
             questions,
             ending,
         };
-        Self { state, readings, notices, end, task: tokio::spawn(core.run(inputs)) }
+        Self { state, readings, notices, end, task: core.start(inputs).unwrap() }
     }
 
     async fn debug(&self, path: &str) -> (u16, String) {

@@ -103,5 +103,8 @@ impl RunArgs {
 pub fn run(args: RunArgs) -> Result<(), Failure> {
     log::start(args.log_format, &args.log_level)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
-    runtime.block_on(serve::serve(args))
+    let ended = runtime.block_on(serve::serve(args));
+    // After a second signal the main loop may still be at work; the process does not wait for its thread.
+    runtime.shutdown_background();
+    ended
 }

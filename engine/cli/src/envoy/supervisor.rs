@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 use holdfast_xds::{EnvoyId, managed_node_id};
 use serde::Serialize;
 use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -90,6 +91,8 @@ pub struct Supervisor {
     /// Envoys of removed Gateways, until they have ended.
     leaving: BTreeMap<Arc<str>, JoinHandle<()>>,
     views: Views,
+    /// The runtime of the tasks of the Envoys: the main loop, which calls the controller, has one of its own.
+    runtime: Handle,
 }
 
 /// The state that diagnostics read.
@@ -102,7 +105,7 @@ struct SupervisedEnvoy {
 }
 
 impl Supervisor {
-    /// Creates the controller, without any Envoy.
+    /// Creates the controller, without any Envoy. Needs a running tokio runtime, which then runs the tasks of the Envoys.
     ///
     /// # Errors
     /// Returns an error if the data folder is not writable, or its path is too long for sockets.
@@ -116,7 +119,7 @@ impl Supervisor {
             )
         })?;
         let (kept, leaving, views) = (BTreeMap::new(), BTreeMap::new(), Views::default());
-        Ok(Self { options: Arc::new(options), kept, leaving, views })
+        Ok(Self { options: Arc::new(options), kept, leaving, views, runtime: Handle::current() })
     }
 
     /// The binary of the Envoys.
@@ -145,7 +148,7 @@ impl Supervisor {
         let (end, ending) = watch::channel(false);
         let one = One::new(gateway.clone(), self.options.clone(), self.views.clone());
         let before = self.leaving.remove(gateway);
-        let task = tokio::spawn(async move {
+        let task = self.runtime.spawn(async move {
             // The Gateway was deleted and created again: its previous Envoy ends first.
             if let Some(before) = before {
                 let _ = before.await;
@@ -174,7 +177,7 @@ impl Supervisor {
             if let Some(record) = EnvoyRecord::of_running(&folder) {
                 tracing::info!(pid = record.process.pid, folder = %folder.display(), "ending the Envoy of a Gateway that no longer exists");
                 let name: Arc<str> = folder.to_string_lossy().into();
-                let task = tokio::spawn(async move {
+                let task = self.runtime.spawn(async move {
                     end_process(&record.process).await;
                     EnvoyRecord::remove(&folder);
                 });

@@ -1,8 +1,11 @@
-//! Main loop: one task owns the engine, sends events to it, and executes its actions.
+//! Main loop: one thread owns the engine, sends events to it, and executes its actions.
 //!
-//! No other task uses the engine. Other tasks send queries, which the loop answers between two translations.
+//! No other thread uses the engine. Tasks send queries, which the loop answers between two translations. The thread has
+//! timers of its own: its work takes long and must not delay other tasks, and nothing that delays their runtime delays
+//! the loop.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,7 +23,7 @@ use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::{Notice, Snapshot};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::block_in_place;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant as Deadline, sleep_until};
 
 use super::health::Readiness;
@@ -203,8 +206,17 @@ impl Core {
         self.watched = watched;
     }
 
+    /// Starts the loop on a thread of its own. Needs a running tokio runtime.
+    ///
+    /// # Errors
+    /// Returns an error if the timers of the thread cannot be created.
+    pub fn start(self, inputs: CoreInputs) -> io::Result<JoinHandle<()>> {
+        let timers = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        Ok(tokio::task::spawn_blocking(move || timers.block_on(self.run(inputs))))
+    }
+
     /// Runs until the product has to end; then ends everything that was started for the Gateways.
-    pub async fn run(mut self, mut inputs: CoreInputs) {
+    async fn run(mut self, mut inputs: CoreInputs) {
         let mut hold_off = HoldOff::default();
         let mut due = Due::default();
         let (mut notices, mut noticing) = (Vec::new(), true);
@@ -271,10 +283,10 @@ impl Core {
         self.outputs.end().await;
     }
 
-    /// Runs a piece of work, which may take long, and records it in the heartbeat.
+    /// Runs a piece of work and records it in the heartbeat.
     fn work<T>(&mut self, activity: Activity, work: impl FnOnce(&mut Self) -> T) -> T {
         self.health.heartbeat.beat(activity);
-        block_in_place(|| work(self))
+        work(self)
     }
 
     /// Keeps the events of a reading until the next translation.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::Context;
 use holdfast_api::settings::Settings;
 use holdfast_engine::engine::{Engine, Event, Role};
 use holdfast_fallback::restored::Restored;
@@ -84,7 +85,7 @@ impl MainLoop<'_> {
         let build = probe.available.borrow_and_update().clone();
         core.use_probe(probe.prober.take(), build);
         let replicas = replicas::start(replicas, leadership, &mut core, self.handle, persist)?;
-        let core = tokio::spawn(core.run(CoreInputs {
+        let core = core.start(CoreInputs {
             readings,
             notices: self.notices,
             tried: probe.tried,
@@ -94,7 +95,8 @@ impl MainLoop<'_> {
             replicas,
             questions: self.questions,
             ending: self.ending,
-        }));
+        });
+        let core = core.context("cannot start the main loop")?;
         tracing::info!(data = %data.path().display(), "started");
         Ok((core, leader))
     }
