@@ -13,6 +13,7 @@ mod descriptors;
 pub mod environment;
 pub mod envoy;
 pub mod events;
+mod explain;
 pub mod failure;
 pub mod kubernetes;
 pub mod log;

@@ -195,6 +195,15 @@ async fn the_socket_of_the_xds_server_is_removed(world: World) -> Result<()> {
     Ok(())
 }
 
+async fn is_store_failing(holdfast: &Holdfast, expected: f64) -> Result<()> {
+    until("the metric has the state of the store", || async {
+        let now = holdfast.metric("holdfast_store_failing", &[]).await?;
+        ensure!(now == expected, "{now}");
+        Ok(())
+    })
+    .await
+}
+
 /// The removal of the data folder, or of the store only, is reported. The next run does not know the Envoy of the run
 /// before: it reports the process that has the port, and serves after that process has ended.
 async fn the_data_folder_is_removed(world: World) -> Result<()> {
@@ -205,9 +214,11 @@ async fn the_data_folder_is_removed(world: World) -> Result<()> {
     let is_served = async || get(port, "/").host("cart.example.com").comes_to_reach("echo").await;
     is_served().await?;
     status_comes_to_print(&world, &holdfast, 0, &[]).await?;
+    is_store_failing(&holdfast, 0.0).await?;
     remove(&holdfast.options.data.join("store")).await?;
     let words = ["1 input", "store in the data folder", "was removed or replaced"];
     status_comes_to_print(&world, &holdfast, 1, &words).await?;
+    is_store_failing(&holdfast, 1.0).await?;
 
     // The next commit fails, and the one after it creates a store without the earlier versions.
     world.route("cart", &to("echo").replace("cart.example.com", "cart.example.org"))?;

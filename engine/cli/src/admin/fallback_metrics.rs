@@ -33,6 +33,7 @@ pub struct FallbackMetrics {
     store_commit_seconds: Histogram,
     store_bytes: IntGauge,
     store_errors: IntCounterVec,
+    store_failing: IntGauge,
     /// By Gateway: the time at which the oldest served last valid version was proven good.
     oldest: Mutex<BTreeMap<Arc<str>, i64>>,
 }
@@ -99,8 +100,18 @@ impl FallbackMetrics {
             store_bytes: all.gauge("store_size_bytes", "Size of the files of the store in bytes")?,
             store_errors: all
                 .counter_of_others("store_errors_total", "Failed commits to the store, and refused changes")?,
+            store_failing: all.gauge(
+                "store_failing",
+                "Whether last valid versions are not stored now: the store was not opened, its folder is gone, or commits fail \
+                 (1 or 0)",
+            )?,
             oldest: Mutex::default(),
         })
+    }
+
+    /// Records whether last valid versions are not stored now.
+    pub fn store_is_failing(&self, failing: bool) {
+        self.store_failing.set(failing.into());
     }
 
     /// Records which objects are currently not served as desired.

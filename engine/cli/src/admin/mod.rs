@@ -5,6 +5,7 @@
 pub mod certificate_metrics;
 pub mod debug;
 mod door;
+mod explain;
 pub mod fallback_metrics;
 pub mod input_metrics;
 pub mod metrics;

@@ -14,7 +14,9 @@ use holdfast_fallback::view::FallbackReport;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::explain::ExplainQuery;
 use super::{State, debug};
+use crate::explain::{ExplainFacts, RunningFacts};
 use crate::manifests::positions;
 use crate::serve::core::Core;
 use crate::serve::heartbeat::LastBeat;
@@ -28,7 +30,7 @@ const PAGE_TIME_MAX: Duration = Duration::from_secs(30);
 pub fn debug_pages(state: State) -> Router {
     let index = "/debug/health\n/debug/config/fallback\n/debug/config/successful\n/debug/config/failed\n/debug/config/raw-error\n\
                  /debug/graph\n/debug/graph?format=dot\n/debug/plan\n/debug/envoys\n/debug/statuses\n/debug/faults\n\
-                 /debug/store\n/debug/policies\n";
+                 /debug/store\n/debug/policies\n/debug/explain?method=GET&url=URL\n";
     let pages = Router::new()
         .route("/", get(move || async move { index }))
         .route("/debug", get(move || async move { index }))
@@ -43,6 +45,7 @@ pub fn debug_pages(state: State) -> Router {
         .route("/debug/graph", get(graph))
         .route("/debug/faults", get(faults))
         .route("/debug/envoys", get(envoys))
+        .route("/debug/explain", get(explain))
         .route("/debug/statuses", get(statuses))
         .with_state(state)
         .layer(axum::middleware::from_fn(by_address_only));
@@ -172,6 +175,29 @@ async fn faults(Extract(state): Extract<State>) -> Response {
 
 async fn statuses(Extract(state): Extract<State>) -> Response {
     json(state.handle.query(debug::statuses).await)
+}
+
+/// What happens to a request: `method`, `url`, `header` (repeated) and `gateway`, as in `holdfast explain`.
+async fn explain(Extract(state): Extract<State>, Query(query): Query<Vec<(String, String)>>) -> Response {
+    let query = match ExplainQuery::read(query) {
+        Ok(query) => query,
+        Err(why) => return bad_request(&why),
+    };
+    let facts = state.handle.query(|core| {
+        let running = RunningFacts::new(&core.engine, core.places.clone());
+        ExplainFacts::of_running(&core.engine, core.published.clone(), running)
+    });
+    let Some(facts) = facts.await else { return ending() };
+    // Decoding the resources takes time, so it does not run on the main loop.
+    match tokio::task::spawn_blocking(move || query.answer(&facts)).await {
+        Ok(Ok(page)) => Json(page).into_response(),
+        Ok(Err(failure)) => bad_request(&failure.to_string()),
+        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "the request could not be explained\n").into_response(),
+    }
+}
+
+fn bad_request(why: &str) -> Response {
+    (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response()
 }
 
 async fn envoys(Extract(state): Extract<State>) -> Response {

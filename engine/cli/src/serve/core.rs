@@ -260,6 +260,7 @@ impl Core {
                 }
                 () = sleep_until(tick_at) => {
                     let acted = self.work(Activity::Events, |core| core.on_events(Vec::new()));
+                    self.metrics.fallback.store_is_failing(self.store_failing().is_some());
                     // From the end of the work: a slow machine would do nothing else.
                     tick_at = Deadline::now() + TICK;
                     due.report_soon_if(acted | self.surroundings_changed());
@@ -497,12 +498,17 @@ impl Core {
             connected: self.outputs.connected(),
             not_answering: self.silence.seen().clone(),
             ledger: self.watched.ledger.clone(),
-            // The removal of the folder is also the reason why commits fail.
-            store: self.watched.not_stored().or_else(|| self.outputs.store_failing()),
+            store: self.store_failing(),
             unreachable: self.watched.reachable.failure(),
             managed: self.outputs.managed(),
             leads: self.watched.leads(),
         }
+    }
+
+    /// The reason why last valid versions are not stored now. The removal of the folder is also the reason why commits
+    /// fail.
+    fn store_failing(&self) -> Option<String> {
+        self.watched.not_stored().or_else(|| self.outputs.store_failing())
     }
 
     fn report_fallback(&mut self) {

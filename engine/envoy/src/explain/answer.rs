@@ -10,14 +10,14 @@ use envoy_types::pb::envoy::config::route::v3::{DirectResponseAction, Route, Rou
 use holdfast_graph::ObjectKey;
 use holdfast_xds::{ResourceType, Snapshot};
 use prost::Message;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::matching::ReceivedRequest;
 use super::redirect;
 use crate::encode::names;
 
 /// The result of a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum ExplainedAnswer {
     /// The request is forwarded.
@@ -69,7 +69,7 @@ pub enum ExplainedAnswer {
 }
 
 /// A backend of a route.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedBackend {
     /// The name of the cluster.

@@ -4,6 +4,7 @@
 //! Each configuration is one file, which Holdfast serves while it is also translated offline.
 
 mod random;
+mod running;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +26,9 @@ use hyper::Method;
 use self::random::{BACKENDS, RandomRequest};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("explain", true, [random_requests])
+    let mut all = stories!("explain", true, [random_requests]);
+    all.extend(running::stories());
+    all
 }
 
 /// Configurations, and the requests of each.

@@ -129,6 +129,11 @@ pub(super) fn routes(dice: &mut Dice, number: u64) -> String {
     all.join("\n---\n")
 }
 
+/// Returns a configuration without its broken matches.
+pub(super) fn repaired(text: &str) -> String {
+    BROKEN.iter().fold(text.to_owned(), |text, broken| text.replace(&format!("'{broken}'"), "'/repaired'"))
+}
+
 fn route(dice: &mut Dice) -> String {
     let first = pick(dice, &HOSTS);
     let mut text = if first == "'*'" { String::new() } else { format!("hostnames: [{first}]\n") };

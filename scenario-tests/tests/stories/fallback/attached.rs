@@ -74,20 +74,14 @@ async fn time_limits(world: World, target: &str, is_probed: bool) -> Result<()> 
     let port = world.gateway()?;
     world.route("cart", &rules("1", false))?;
     let limit = |spec: &str| world.write("limit.yaml", policy_text("limit", target, spec));
-    if std::env::var_os("NOPOL").is_none() {
-        limit(LIMIT)?;
-    }
+    limit(LIMIT)?;
     let options = if is_probed { probed(&world, &BACKFILL)? } else { unprobed(&world, &BACKFILL)? };
     let holdfast = world.run_with(options.clone()).await?;
     let _envoy = if is_probed { None } else { Some(FleetEnvoy::small("one").start(&world, &options).await?) };
     for path in PATHS {
         comes_to_serve(port, path, "1").await?;
     }
-    if std::env::var_os("NOPOL").is_none() {
-        slow(port).comes_to_answer(504).await?;
-    } else {
-        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-    }
+    slow(port).comes_to_answer(504).await?;
     let load = Hammer::start(PATHS.map(|path| request(port, path)));
     world.route("cart", &rules("2", true))?;
     comes_to_blame(&holdfast, if is_probed { "probe" } else { "nack" }, ["cart"]).await?;

@@ -1,30 +1,37 @@
-//! `holdfast explain`: what happens to one request and why, from the resources that would be published.
-//!
-//! The evaluation is in `holdfast_envoy::explain`; this command selects the Gateway, adds the reason of a replacement,
-//! and prints the result.
-
-mod report;
-mod text;
+//! `holdfast explain`: what happens to one request and why, from the resources that a running Holdfast has published, or
+//! that would be published from manifests.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Args;
 use holdfast_envoy::explain::request::ExplainRequest;
+use serde::Deserialize;
+use serde_json::Value;
 
-use self::report::{ExplainReport, RequestOutcome};
+use super::status::Diagnostics;
+use super::status::client::{self, DiagnosticsAnswer};
 use crate::arguments::GatewayName;
 use crate::cli::{DataFormat, TableFormat};
+use crate::explain::{self, ExplainFacts, ExplainReport, RequestOutcome};
 use crate::failure::Failure;
-use crate::printable::plain;
+use crate::printable::{plain, printable};
 use crate::settings::TranslationArgs;
 use crate::{offline, output};
+
+/// The page of explanations.
+const PAGE: &str = "/debug/explain";
 
 /// `holdfast explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// Folders or files of manifests; - is standard input. May be repeated
-    #[arg(long, env = "CONTROLLER_MANIFESTS", value_name = "PATH", required = true)]
+    /// Address of diagnostics of a running Holdfast (`--diagnostics-listen`): HOST:PORT, or http://HOST:PORT. Not used
+    /// with `--manifests`
+    #[arg(long, env = "CONTROLLER_DIAGNOSTICS", value_name = "ADDR", default_value = "127.0.0.1:10256")]
+    pub diagnostics: Diagnostics,
+    /// Folders or files of manifests to explain without a running Holdfast; - is standard input. May be repeated
+    #[arg(long, env = "CONTROLLER_MANIFESTS", value_name = "PATH")]
     pub manifests: Vec<PathBuf>,
     /// Header of the request; may be repeated. `Host` replaces the host of the URL
     #[arg(long, short = 'H', env = "CONTROLLER_HEADER", value_name = "NAME: VALUE", value_parser = header)]
@@ -41,37 +48,94 @@ pub struct ExplainArgs {
     /// URL of the request: http://HOST[:PORT]/PATH, or https
     #[arg(value_name = "URL")]
     pub url: String,
-    /// Settings of the translation.
+    /// Settings of the translation of manifests.
     #[command(flatten)]
     pub translation: TranslationArgs,
 }
 
-/// Prints the way of the request. The exit code is 0 if the request is served as desired, 1 if it is not, 3 if that
-/// depends on a condition that cannot be evaluated.
+/// An explanation, and its printed form.
+struct Explained {
+    outcome: RequestOutcome,
+    text: String,
+}
+
+/// The page of a running Holdfast.
+#[derive(Deserialize)]
+struct ExplainPage {
+    report: Value,
+    text: String,
+}
+
+/// Prints the way of the request. The exit code is 0 if the request is served as desired, 1 if it is not, 3 if that is
+/// not known.
 ///
 /// # Errors
-/// Returns an error if the request, the manifests or the Gateway cannot be used.
+/// Returns an error if the request, the manifests or the Gateway cannot be used, or Holdfast cannot be reached.
 pub fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let request = ExplainRequest::read(&args.method, &args.url, &args.header).map_err(Failure::Usage)?;
+    let Explained { outcome, text } =
+        if args.manifests.is_empty() { of_running(args)? } else { of_manifests(args, request)? };
+    output::print(&text)?;
+    Ok(match outcome {
+        RequestOutcome::Served => ExitCode::SUCCESS,
+        RequestOutcome::NotServed => ExitCode::from(1),
+        RequestOutcome::Unknown => ExitCode::from(3),
+    })
+}
+
+fn of_manifests(args: &ExplainArgs, request: ExplainRequest) -> Result<Explained, Failure> {
     let offline = offline::translate(&args.manifests, args.translation.settings()?)?;
     for problem in &offline.reading.problems {
         eprintln!("{}", plain(&problem.to_string()));
     }
     let wanted = args.gateway.as_ref().map(|gateway| gateway.0.as_str());
-    let report = ExplainReport::new(&offline.engine, &offline.actions, request, &args.url, wanted)?;
+    let facts = ExplainFacts::of_manifests(&offline.engine, &offline.actions);
+    let report = ExplainReport::new(&facts, request, &args.url, wanted)?;
     let text = match args.output {
-        TableFormat::Text => text::format(&report),
-        TableFormat::Json => {
-            let value = serde_json::to_value(&report).map_err(anyhow::Error::from)?;
-            output::format(&value, DataFormat::Json)?
+        TableFormat::Text => explain::format(&report),
+        TableFormat::Json => json(&serde_json::to_value(&report).map_err(anyhow::Error::from)?)?,
+    };
+    Ok(Explained { outcome: report.outcome, text })
+}
+
+/// Requests the explanation of a running Holdfast.
+fn of_running(args: &ExplainArgs) -> Result<Explained, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let undetermined = |error: &anyhow::Error| client::undetermined(&args.diagnostics, PAGE, error);
+    let answer = runtime.block_on(client::fetch(&args.diagnostics, &path(args)));
+    let body = match answer.map_err(|error| undetermined(&error))? {
+        DiagnosticsAnswer::Ok(body) => body,
+        DiagnosticsAnswer::BadRequest(why) => {
+            return Err(Failure::usage(printable(why.trim_end(), |_| false).into_owned()));
         }
     };
-    output::print(&text)?;
-    Ok(match report.outcome {
-        RequestOutcome::Served => ExitCode::SUCCESS,
-        RequestOutcome::NotServed => ExitCode::from(1),
-        RequestOutcome::Unknown => ExitCode::from(3),
-    })
+    let page: ExplainPage =
+        serde_json::from_slice(&body).context("its answer is not valid").map_err(|error| undetermined(&error))?;
+    let outcome = page.report.get("outcome").cloned().unwrap_or_default();
+    let outcome =
+        serde_json::from_value(outcome).context("its answer has no outcome").map_err(|error| undetermined(&error))?;
+    let text = match args.output {
+        TableFormat::Text => printable(&page.text, |character| character == '\n').into_owned(),
+        TableFormat::Json => json(&page.report)?,
+    };
+    Ok(Explained { outcome, text })
+}
+
+/// The path of the page, with the request as its query.
+fn path(args: &ExplainArgs) -> String {
+    let mut query = form_urlencoded::Serializer::new(format!("{PAGE}?"));
+    query.append_pair("method", &args.method).append_pair("url", &args.url);
+    for (name, value) in &args.header {
+        query.append_pair("header", &format!("{name}: {value}"));
+    }
+    if let Some(gateway) = &args.gateway {
+        query.append_pair("gateway", &gateway.0);
+    }
+    query.finish()
+}
+
+fn json(report: &Value) -> Result<String, Failure> {
+    Ok(output::format(report, DataFormat::Json)?)
 }
 
 /// Reads `name: value`.

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 
 use clap::Parser;
-use holdfast_engine::report::{GatewayView, ListenerView};
 
 use super::*;
 use crate::cli::{Cli, Command};
@@ -31,7 +30,8 @@ fn explained(folder: &Path, line: &[&str]) -> Result<ExplainReport, Failure> {
     let request = ExplainRequest::read(&args.method, &args.url, &args.header).map_err(Failure::Usage)?;
     let offline = offline::translate(&args.manifests, args.translation.settings()?)?;
     let wanted = args.gateway.as_ref().map(|gateway| gateway.0.as_str());
-    ExplainReport::new(&offline.engine, &offline.actions, request, &args.url, wanted)
+    let facts = ExplainFacts::of_manifests(&offline.engine, &offline.actions);
+    ExplainReport::new(&facts, request, &args.url, wanted)
 }
 
 fn folder(manifests: &str) -> tempfile::TempDir {
@@ -58,7 +58,7 @@ fn the_examples_of_the_page_are_what_the_command_prints() {
         let report = explained(folder.path(), line).unwrap();
         assert_eq!(report.outcome, outcome, "{shown}");
         let first = format!("```\n$ holdfast explain --manifests shop {shown}");
-        holdfast_golden::check_block(PAGE, (&first, "```"), &text::format(&report));
+        holdfast_golden::check_block(PAGE, (&first, "```"), &explain::format(&report));
     }
 }
 
@@ -89,41 +89,12 @@ fn a_named_rule_and_a_missing_backend_have_their_replacement() {
     let report = explained(folder.path(), &["GET", "http://shop.example.com/x"]).unwrap();
     let replacement = report.replacement.as_ref().unwrap();
     assert_eq!((&*replacement.section, report.outcome), ("rules[0]", RequestOutcome::NotServed));
-    let text = text::format(&report);
+    let text = explain::format(&report);
     assert!(
         text.contains("HTTPRoute shop/cart all: yes, any path") || text.contains("HTTPRoute shop/cart all: yes"),
         "{text}"
     );
     assert!(text.contains("weight 1 of 10, 0 endpoints: answers 500\n"), "{text}");
-}
-
-#[test]
-fn a_port_of_several_gateways_needs_a_gateway() {
-    let gateway = |name: &str, serving| {
-        let listener = ListenerView {
-            name: "http".into(),
-            address: [127, 0, 0, 1].into(),
-            port: 80,
-            declared_port: 80,
-            protocol: "HTTP".into(),
-            hostname: None,
-            serving,
-            attached_routes: 0,
-        };
-        GatewayView { name: name.into(), programmed: false, listeners: vec![listener] }
-    };
-    let selected = |gateways: &[GatewayView], port, wanted| {
-        report::select(gateways, port, wanted).map(|found| found.map(|gateway| gateway.name.to_string()))
-    };
-    let both = [gateway("a/a", true), gateway("b/b", true)];
-    let error = selected(&both, 80, None).unwrap_err();
-    assert!(matches!(&error, Failure::Usage(why) if why.ends_with("--gateway: a/a, b/b")), "{error}");
-    assert_eq!(selected(&both, 80, Some("b/b")).unwrap().as_deref(), Some("b/b"));
-    assert!(matches!(selected(&both, 80, Some("c/c")), Err(Failure::Usage(_))));
-    assert_eq!(selected(&both, 81, None).unwrap(), None);
-    let one_served = [gateway("a/a", false), gateway("b/b", true)];
-    assert_eq!(selected(&one_served, 80, None).unwrap().as_deref(), Some("b/b"));
-    assert_eq!(selected(&one_served[..1], 80, None).unwrap().as_deref(), Some("a/a"));
 }
 
 #[test]

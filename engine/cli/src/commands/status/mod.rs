@@ -1,7 +1,7 @@
 //! `holdfast status`: requests the health of a running Holdfast, and prints it. The command changes nothing, and makes
 //! no decisions of its own.
 
-mod client;
+pub(crate) mod client;
 mod part;
 mod text;
 
@@ -162,7 +162,7 @@ async fn show(args: &StatusArgs) -> Result<StatusOutput, Failure> {
 }
 
 async fn fetch(args: &StatusArgs, page: &str) -> Result<hyper::body::Bytes, Failure> {
-    client::get(&args.diagnostics.0, page).await.map_err(|error| undetermined(args, page, &error))
+    client::get(&args.diagnostics, page).await.map_err(|error| undetermined(args, page, &error))
 }
 
 fn parsed<T: serde::de::DeserializeOwned>(args: &StatusArgs, page: &str, body: &[u8]) -> Result<T, Failure> {
@@ -171,9 +171,7 @@ fn parsed<T: serde::de::DeserializeOwned>(args: &StatusArgs, page: &str, body: &
 }
 
 fn undetermined(args: &StatusArgs, page: &str, error: &anyhow::Error) -> Failure {
-    let hint = "is Holdfast running, and is this the address of its --diagnostics-listen? Set another address with \
-                --diagnostics";
-    Failure::Undetermined(format!("cannot read http://{}{page}: {error:#}; {hint}", args.diagnostics.0))
+    client::undetermined(&args.diagnostics, page, error)
 }
 
 #[cfg(test)]

@@ -1,0 +1,241 @@
+//! The way of a request, with the Gateway that receives it and the reason of a replacement.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_api::apis::Body;
+use holdfast_api::section::ObjectSection;
+use holdfast_api::snapshot::ObjectSnapshot;
+use holdfast_engine::engine::{Action, Engine};
+use holdfast_engine::report::{GatewayView, ListenerView, ReplacementView};
+use holdfast_envoy::explain::answer::ExplainedAnswer;
+use holdfast_envoy::explain::request::ExplainRequest;
+use holdfast_envoy::explain::{Explanation, RouteCandidate, explain};
+use holdfast_xds::Snapshot;
+use serde::{Deserialize, Serialize};
+
+use super::running::{GatewayEnvoys, MatchedObject, RunningFacts, ServedEarlier};
+use crate::failure::Failure;
+
+/// The scope of a replacement of a single rule.
+const RULE: &str = "rule";
+
+/// The inputs of an explanation, of one moment: an explanation takes time, and the engine goes on meanwhile.
+#[derive(Debug)]
+pub(crate) struct ExplainFacts {
+    gateways: Vec<GatewayView>,
+    /// The published resources, by Gateway.
+    published: BTreeMap<Arc<str>, Snapshot>,
+    replacements: Vec<ReplacementView>,
+    objects: ObjectSnapshot,
+    /// Unset without a running Holdfast.
+    running: Option<RunningFacts>,
+}
+
+impl ExplainFacts {
+    /// The facts of manifests that were translated once.
+    pub(crate) fn of_manifests(engine: &Engine, actions: &[Action]) -> Self {
+        let published = actions.iter().filter_map(|action| match action {
+            Action::Publish { gateway, offers } => Some((gateway.clone(), offers.everyone.clone())),
+            _ => None,
+        });
+        Self::new(engine, published.collect(), None)
+    }
+
+    /// The facts of a running Holdfast.
+    pub(crate) fn of_running(engine: &Engine, published: BTreeMap<Arc<str>, Snapshot>, running: RunningFacts) -> Self {
+        Self::new(engine, published, Some(running))
+    }
+
+    fn new(engine: &Engine, published: BTreeMap<Arc<str>, Snapshot>, running: Option<RunningFacts>) -> Self {
+        let (gateways, replacements) = (engine.gateways(), engine.replacements());
+        Self { gateways, published, replacements, objects: engine.objects().clone(), running }
+    }
+}
+
+/// The contents of the output.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ExplainReport {
+    /// Method.
+    pub(crate) method: String,
+    /// URL.
+    pub(crate) url: String,
+    /// `namespace/name` of the Gateway that receives the request, if there is one.
+    pub(crate) gateway: Option<Arc<str>>,
+    /// The way of the request.
+    #[serde(flatten)]
+    pub(crate) way: Explanation,
+    /// The replacement that the answer is, or that a part of the requests gets.
+    pub(crate) replacement: Option<ReplacementView>,
+    /// The object of the route that matches; only of a running Holdfast.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) matched: Option<MatchedObject>,
+    /// Earlier versions on which the answer may depend; only of a running Holdfast.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) instead: Vec<ServedEarlier>,
+    /// The Envoys of the Gateway; only of a running Holdfast.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) envoys: Option<GatewayEnvoys>,
+    /// Whether the request is served as desired.
+    pub(crate) outcome: RequestOutcome,
+}
+
+/// Whether a request is served as desired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum RequestOutcome {
+    /// It reaches a backend, or gets a redirect or response that a route specifies.
+    Served,
+    /// It gets an error, a replacement or an earlier version, or no connection.
+    NotServed,
+    /// A condition cannot be evaluated, or not every Envoy has acknowledged what is published.
+    Unknown,
+}
+
+impl ExplainReport {
+    /// Explains a request at the Gateway with a listener at its port, or at the wanted one.
+    ///
+    /// # Errors
+    /// Returns an error if no Gateway has the wanted name, or several have a listener at the port.
+    pub(crate) fn new(
+        facts: &ExplainFacts,
+        mut request: ExplainRequest,
+        url: &str,
+        wanted: Option<&str>,
+    ) -> Result<Self, Failure> {
+        let gateway = select(&facts.gateways, request.port, wanted)?;
+        if let Some(gateway) = gateway {
+            let listeners = gateway.listeners.iter();
+            let mut ports = listeners.filter(|listener| listener.declared_port == i32::from(request.port));
+            // Low ports may be shifted.
+            request.port = ports.next().map_or(request.port, |listener| listener.port);
+        }
+        let name = gateway.map(|gateway| gateway.name.clone());
+        let published = name.as_ref().and_then(|name| facts.published.get(name));
+        let way = explain(published.unwrap_or(&Snapshot::default()), &request);
+        let route = way.routes.last().filter(|route| route.why_not.is_none());
+        let object = route.and_then(|route| route.object.as_ref());
+        let section = route.and_then(|route| section(&facts.objects, route));
+        let replacement = name.as_ref().and_then(|name| replacement(facts, name, &way, section.as_deref()));
+        let running = facts.running.as_ref();
+        let matched = running.zip(object).map(|(running, object)| {
+            running.matched(object, facts.objects.get(object).map(|object| object.metadata.generation))
+        });
+        let instead = running.zip(object).map(|(running, object)| running.instead(object, section.as_deref()));
+        let instead = instead.unwrap_or_default();
+        let envoys = running.zip(name.as_ref()).and_then(|(running, name)| running.envoys(name));
+        let all_have_it = running.is_none() || envoys.as_ref().is_some_and(GatewayEnvoys::all_have_it);
+        let outcome = match &way.answer {
+            ExplainedAnswer::Unknown { .. } => RequestOutcome::Unknown,
+            answer if !answer.is_served() || replacement.is_some() || !instead.is_empty() => RequestOutcome::NotServed,
+            _ if !all_have_it => RequestOutcome::Unknown,
+            _ => RequestOutcome::Served,
+        };
+        let (method, url) = (request.method, url.to_owned());
+        Ok(Self { method, url, gateway: name, way, replacement, matched, instead, envoys, outcome })
+    }
+}
+
+/// Returns the Gateway that receives requests of a port: the wanted one, or the only one with such a listener. A
+/// listener that is not served counts only if no other has the port.
+fn select<'g>(
+    gateways: &'g [GatewayView],
+    port: u16,
+    wanted: Option<&str>,
+) -> Result<Option<&'g GatewayView>, Failure> {
+    if let Some(wanted) = wanted {
+        let found = gateways.iter().find(|gateway| &*gateway.name == wanted);
+        let missing = || Failure::usage(format!("--gateway {wanted}: there is no such Gateway"));
+        return found.map(Some).ok_or_else(missing);
+    }
+    let with_port = |is_served: bool| {
+        let fits = move |listener: &ListenerView| {
+            listener.declared_port == i32::from(port) && (listener.serving || !is_served)
+        };
+        let found = gateways.iter().filter(move |gateway| gateway.listeners.iter().any(fits));
+        found.collect::<Vec<&GatewayView>>()
+    };
+    let served = with_port(true);
+    let found = if served.is_empty() { with_port(false) } else { served };
+    match found.as_slice() {
+        [] => Ok(None),
+        [only] => Ok(Some(only)),
+        several => {
+            let names: Vec<&str> = several.iter().map(|gateway| &*gateway.name).collect();
+            let names = names.join(", ");
+            Err(Failure::usage(format!(
+                "several Gateways have a listener at port {port}, select one with --gateway: {names}"
+            )))
+        }
+    }
+}
+
+/// Returns the replacement that the route of the request is, or that a part of its requests gets.
+fn replacement(
+    facts: &ExplainFacts,
+    gateway: &str,
+    way: &Explanation,
+    section: Option<&str>,
+) -> Option<ReplacementView> {
+    let route = way.routes.last().filter(|route| route.why_not.is_none())?;
+    let may_be = match &way.answer {
+        ExplainedAnswer::Response { .. } => true,
+        ExplainedAnswer::Backends { backends } => backends.iter().any(|backend| backend.error.is_some()),
+        _ => false,
+    };
+    let all = || facts.replacements.iter().filter(|view| may_be && view.gateway == gateway);
+    let is_own = |view: &&ReplacementView| {
+        view.scope == RULE && Some(&view.object) == route.object.as_ref() && Some(&*view.section) == section
+    };
+    let is_wider = |view: &&ReplacementView| {
+        view.scope != RULE && route.object.as_ref().is_none_or(|object| *object == view.object)
+    };
+    all().find(is_own).or_else(|| all().find(is_wider)).cloned()
+}
+
+/// Returns the section of the rule of a route: of a rule with a name, by its index in the object.
+fn section(objects: &ObjectSnapshot, route: &RouteCandidate) -> Option<String> {
+    let (object, rule) = (route.object.as_ref()?, route.rule.as_ref()?);
+    let named = objects.get(object).and_then(|object| match &object.body {
+        Body::HttpRoute(route) => route.rules.iter().position(|entry| entry.name() == Some(rule)),
+        Body::GrpcRoute(route) => route.rules.iter().position(|entry| entry.name() == Some(rule)),
+        _ => None,
+    });
+    Some(named.map_or_else(|| rule.clone(), |index| ObjectSection::Rule(index).to_string()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_of_several_gateways_needs_a_gateway() {
+        let gateway = |name: &str, serving| {
+            let listener = ListenerView {
+                name: "http".into(),
+                address: [127, 0, 0, 1].into(),
+                port: 80,
+                declared_port: 80,
+                protocol: "HTTP".into(),
+                hostname: None,
+                serving,
+                attached_routes: 0,
+            };
+            GatewayView { name: name.into(), programmed: false, listeners: vec![listener] }
+        };
+        let selected = |gateways: &[GatewayView], port, wanted| {
+            select(gateways, port, wanted).map(|found| found.map(|gateway| gateway.name.to_string()))
+        };
+        let both = [gateway("a/a", true), gateway("b/b", true)];
+        let error = selected(&both, 80, None).unwrap_err();
+        assert!(matches!(&error, Failure::Usage(why) if why.ends_with("--gateway: a/a, b/b")), "{error}");
+        assert_eq!(selected(&both, 80, Some("b/b")).unwrap().as_deref(), Some("b/b"));
+        assert!(matches!(selected(&both, 80, Some("c/c")), Err(Failure::Usage(_))));
+        assert_eq!(selected(&both, 81, None).unwrap(), None);
+        let one_served = [gateway("a/a", false), gateway("b/b", true)];
+        assert_eq!(selected(&one_served, 80, None).unwrap().as_deref(), Some("b/b"));
+        assert_eq!(selected(&one_served[..1], 80, None).unwrap().as_deref(), Some("a/a"));
+    }
+}

@@ -1,0 +1,253 @@
+//! The way of a request for people.
+
+use std::fmt::{Arguments, Write};
+
+use holdfast_api::fault::Class;
+use holdfast_engine::report::ReplacementView;
+use holdfast_envoy::explain::RouteCandidate;
+use holdfast_envoy::explain::answer::{ExplainedAnswer, ExplainedBackend};
+use holdfast_envoy::explain::host::DomainMatch;
+use holdfast_fallback::view::ServedState;
+use holdfast_graph::ObjectKey;
+
+use super::report::ExplainReport;
+use super::running::{GatewayEnvoys, MatchedObject, ServedEarlier};
+use crate::printable::plain;
+
+/// Lines with a label each.
+struct WayLines(String);
+
+impl WayLines {
+    fn add(&mut self, label: &str, line: Arguments<'_>) {
+        let line = line.to_string();
+        let _ = writeln!(self.0, "{label:<14}{}", plain(&line));
+    }
+}
+
+/// Formats the way of a request.
+pub(crate) fn format(report: &ExplainReport) -> String {
+    let mut lines = WayLines(format!("{} {}\n", report.method, plain(&report.url)));
+    let way = &report.way;
+    if let Some(gateway) = &report.gateway {
+        lines.add("gateway", format_args!("{gateway}"));
+    }
+    if let Some(listener) = &way.listener {
+        lines.add("listener", format_args!("{listener}"));
+    }
+    for chain in &way.chains {
+        match &chain.why_not {
+            None => lines.add("filter chain", format_args!("{}: yes", chain.name)),
+            Some(why) => lines.add("filter chain", format_args!("{}: no, {why}", chain.name)),
+        }
+    }
+    way.changes.iter().for_each(|change| lines.add("normalized", format_args!("{change}")));
+    if let Some(routes) = &way.route_configuration {
+        lines.add("routes", format_args!("{routes}"));
+    }
+    if let Some(host) = &way.virtual_host {
+        let by = match host.by {
+            DomainMatch::Exact => "is the whole host",
+            DomainMatch::Suffix => "is the longest wildcard for the host",
+            DomainMatch::Prefix => "is the longest wildcard at the end for the host",
+            DomainMatch::Any => "is for hosts without a virtual host of their own",
+        };
+        lines.add("virtual host", format_args!("{}: {} {by}", host.name, host.domain));
+    }
+    for route in &way.routes {
+        match &route.why_not {
+            None => lines.add("route", format_args!("{}: yes, {}", named(route), route.conditions)),
+            Some(why) => lines.add("route", format_args!("{}: no, {why}", named(route))),
+        }
+    }
+    match way.later_routes {
+        0 => {}
+        1 => lines.add("", format_args!("1 later route is not compared")),
+        later => lines.add("", format_args!("{later} later routes are not compared")),
+    }
+    if let Some(matched) = &report.matched {
+        object(matched, &mut lines);
+    }
+    answer(&way.answer, &mut lines);
+    if let Some(replacement) = &report.replacement {
+        replaced(replacement, &mut lines);
+    }
+    report.instead.iter().for_each(|one| instead(one, &mut lines));
+    if let Some(envoys) = &report.envoys {
+        acknowledged(envoys, &mut lines);
+    }
+    lines.0
+}
+
+/// Returns the rule of a route, or the name of a route without one.
+fn named(route: &RouteCandidate) -> String {
+    match (&route.object, &route.rule) {
+        (Some(object), Some(rule)) => format!("{} {rule}", short(object)),
+        _ => route.name.clone(),
+    }
+}
+
+pub(super) fn short(object: &ObjectKey) -> String {
+    format!("{} {}", object.kind, object.namespaced_name())
+}
+
+fn answer(answer: &ExplainedAnswer, lines: &mut WayLines) {
+    match answer {
+        ExplainedAnswer::Backends { backends } => shares(backends, "forwarded to", lines),
+        ExplainedAnswer::Stream { backends } => shares(backends, "the connection is forwarded to", lines),
+        ExplainedAnswer::Response { status, body } => {
+            let body = body.as_ref().map(|body| format!(": {}", body.trim_end())).unwrap_or_default();
+            lines.add("answer", format_args!("{status}{body}"));
+        }
+        ExplainedAnswer::Redirect { status, location } => lines.add("answer", format_args!("{status} to {location}")),
+        ExplainedAnswer::NotFound { why } => lines.add("answer", format_args!("404: {why}")),
+        ExplainedAnswer::Rejected { status, why } => lines.add("answer", format_args!("{status}: {why}")),
+        ExplainedAnswer::NoConnection { why } => lines.add("answer", format_args!("no connection: {why}")),
+        ExplainedAnswer::Unknown { why } => lines.add("answer", format_args!("unknown: {why}")),
+    }
+}
+
+fn shares(backends: &[ExplainedBackend], verb: &str, lines: &mut WayLines) {
+    let all: u64 = backends.iter().map(|backend| u64::from(backend.weight)).sum();
+    for backend in backends {
+        let name = match (&backend.object, backend.port) {
+            (Some(object), Some(port)) => format!("{} port {port}", short(object)),
+            (Some(object), None) => short(object),
+            (None, _) => backend.cluster.clone(),
+        };
+        let share = if backends.len() > 1 { format!(", weight {} of {all}", backend.weight) } else { String::new() };
+        let endpoints = match backend.endpoints {
+            None => ", endpoints by name".to_owned(),
+            Some(1) => ", 1 endpoint".to_owned(),
+            Some(count) => format!(", {count} endpoints"),
+        };
+        let error = backend.error.map(|status| format!(": answers {status}")).unwrap_or_default();
+        lines.add("answer", format_args!("{verb} {name}{share}{endpoints}{error}"));
+    }
+}
+
+fn replaced(replacement: &ReplacementView, lines: &mut WayLines) {
+    let ReplacementView { object, section, cause, message, policy, .. } = replacement;
+    let cause = if *cause == Class::Referential { "a reference" } else { "its content" };
+    let policy = policy.as_ref().map(|policy| format!(" ({})", short(policy))).unwrap_or_default();
+    lines.add("replaced", format_args!("{} {section}, because of {cause}{policy}: {message}", short(object)));
+}
+
+fn object(matched: &MatchedObject, lines: &mut WayLines) {
+    let generation = matched.generation.map(|generation| format!(", generation {generation}")).unwrap_or_default();
+    let place = matched.place.as_ref().map(|place| format!(", {place}")).unwrap_or_default();
+    lines.add("object", format_args!("{}{generation}{place}", short(&matched.object)));
+}
+
+fn instead(served: &ServedEarlier, lines: &mut WayLines) {
+    let ServedEarlier { object, desired_generation, served_generation, served_since, because } = served;
+    let desired = desired_generation
+        .map_or_else(|| "a version that cannot be read".to_owned(), |generation| format!("generation {generation}"));
+    let because = if because.is_empty() { String::new() } else { format!(", because of {}", because.join("; ")) };
+    lines.add(
+        "last valid",
+        format_args!(
+            "{}: generation {served_generation}, known to be good since {served_since}, is served instead of {desired}\
+             {because}",
+            short(object)
+        ),
+    );
+}
+
+fn acknowledged(envoys: &GatewayEnvoys, lines: &mut WayLines) {
+    let GatewayEnvoys { state, acknowledged, refused, pending, keep_previous } = envoys;
+    let state = match state {
+        ServedState::Current | ServedState::Partial => "",
+        ServedState::Fallback => "; the Gateway is in a fallback",
+        ServedState::Trying => "; new content is tried on one Envoy first",
+        ServedState::Probing => "; new content is tried on the probe first",
+        ServedState::Following => "; new content waits for the leader",
+        ServedState::Unverified => "; this is the stored configuration of an earlier run",
+        ServedState::Held => "; the last acknowledged configuration is held, as a whole or in part",
+    };
+    lines.add(
+        "envoys",
+        format_args!(
+            "{acknowledged} acknowledged this configuration, {refused} refused a part, {pending} pending{state}"
+        ),
+    );
+    for node in keep_previous {
+        lines.add("", format_args!("{node} keeps its previous configuration"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_check::time::Moment;
+    use holdfast_envoy::explain::Explanation;
+    use holdfast_envoy::explain::chain::ChainCandidate;
+    use holdfast_envoy::explain::host::ChosenHost;
+
+    use super::super::report::RequestOutcome;
+    use super::*;
+
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating/explain.md");
+
+    #[test]
+    fn the_example_of_a_running_holdfast_is_what_is_printed() {
+        let key = |group: &str, kind: &str, name: &str| ObjectKey::new(group, kind, "shop", name);
+        let pay = key("gateway.networking.k8s.io", "HTTPRoute", "pay");
+        let route = RouteCandidate {
+            name: "pay".into(),
+            object: Some(pay.clone()),
+            rule: Some("rules[0]".into()),
+            conditions: "path /pay or below".into(),
+            why_not: None,
+        };
+        let backend = ExplainedBackend {
+            cluster: "pay".into(),
+            object: Some(key("", "Service", "pay")),
+            port: Some(8080),
+            weight: 1,
+            endpoints: Some(2),
+            error: None,
+        };
+        let way = Explanation {
+            listener: Some("listener/80".into()),
+            chains: vec![ChainCandidate { name: "http/80".into(), why_not: None }],
+            changes: Vec::new(),
+            route_configuration: Some("http/80".into()),
+            virtual_host: Some(ChosenHost {
+                name: "pay.example.com".into(),
+                host: "pay.example.com".into(),
+                domain: "pay.example.com".into(),
+                by: DomainMatch::Exact,
+            }),
+            routes: vec![route],
+            later_routes: 0,
+            answer: ExplainedAnswer::Backends { backends: vec![backend] },
+        };
+        let report = ExplainReport {
+            method: "GET".into(),
+            url: "http://pay.example.com/pay/5".into(),
+            gateway: Some("shop/public".into()),
+            way,
+            replacement: None,
+            matched: Some(MatchedObject { object: pay.clone(), generation: Some(4), place: None }),
+            instead: vec![ServedEarlier {
+                object: pay,
+                desired_generation: Some(4),
+                served_generation: 3,
+                served_since: Moment(1_795_687_200),
+                because: vec![
+                    "HTTPRoute shop/pay: spec.rules[1].matches[0].path.value: invalid regex: missing ]: \"[0-9+\""
+                        .into(),
+                ],
+            }],
+            envoys: Some(GatewayEnvoys {
+                state: ServedState::Fallback,
+                acknowledged: 2,
+                refused: 0,
+                pending: 0,
+                keep_previous: Vec::new(),
+            }),
+            outcome: RequestOutcome::NotServed,
+        };
+        let first = "```\n$ holdfast explain GET http://pay.example.com/pay/5";
+        holdfast_golden::check_block(PAGE, (first, "```"), &format(&report));
+    }
+}

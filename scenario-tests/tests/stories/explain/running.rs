@@ -1,0 +1,143 @@
+//! `holdfast explain` of a running Holdfast: earlier versions and replacements are explained as they are served.
+
+use anyhow::{Context, Result, ensure};
+use holdfast_envoy::explain::answer::ExplainedAnswer;
+use holdfast_scenario_tests::process::Finished;
+use holdfast_scenario_tests::request::get;
+use holdfast_scenario_tests::story::dice::Dice;
+use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, stories, until};
+use serde_json::Value;
+
+use super::random::{self, BACKENDS, MARKER, RandomRequest};
+use super::{agree, kind, sent};
+use crate::fallback::BACKFILL;
+
+pub(super) fn stories() -> Vec<Story> {
+    stories!("explain", true, [of_a_running_holdfast, random_requests_in_a_fallback])
+}
+
+/// Configurations, and the requests of each.
+const CONFIGURATIONS: u64 = 4;
+const REQUESTS: usize = 150;
+/// The number of the first configuration without broken routes.
+const GOOD: u64 = 100;
+
+async fn explain(world: &World, holdfast: &Holdfast, args: &[&str]) -> Result<Finished> {
+    let diagnostics = format!("127.0.0.1:{}", holdfast.options.diagnostics);
+    world.command(&[&["explain", "--diagnostics", &diagnostics], args].concat()).await
+}
+
+/// Waits until the explanation of a request has this exit code and these texts.
+async fn comes_to_explain(world: &World, holdfast: &Holdfast, url: &str, code: i32, words: &[&str]) -> Result<()> {
+    until(&format!("explain {url} ends with {code} and has {words:?}"), || async {
+        explain(world, holdfast, &["GET", url]).await?.expect_code(code)?.expect_output(words)?;
+        Ok(())
+    })
+    .await
+}
+
+fn rule(path: &str, backend: &str) -> String {
+    format!("- matches: [{{path: {path}}}]\n  backendRefs: [{{name: {backend}, port: 8080}}]\n")
+}
+
+/// A route that is served, a replaced rule, a last valid version, and what cannot be explained.
+async fn of_a_running_holdfast(world: World) -> Result<()> {
+    let (_old, _new) = (world.backend("old").await?, world.backend("new").await?);
+    let port = world.gateway()?;
+    let good = "{type: PathPrefix, value: /cart}";
+    let broken = "{type: RegularExpression, value: '/pay/[0-9+'}";
+    world.route("cart", &format!("rules:\n{}", rule(good, "old")))?;
+    world.route("pay", &format!("rules:\n{}", rule(broken, "old")))?;
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&BACKFILL)).await?;
+    let url = |path: &str| format!("http://127.0.0.1:{port}{path}");
+    get(port, "/cart").comes_to_reach("old").await?;
+    let words =
+        ["forwarded to Service default/old", "object        HTTPRoute default/cart", "1 acknowledged", "0 pending"];
+    comes_to_explain(&world, &holdfast, &url("/cart"), 0, &words).await?;
+    let words =
+        ["answer        404: Holdfast has invalid configuration", "replaced      HTTPRoute default/pay rules[0]"];
+    comes_to_explain(&world, &holdfast, &url("/pay/1"), 1, &words).await?;
+    get(port, "/pay/1").answers(404).await?;
+
+    // The whole route goes back, with the good edit of its first rule.
+    world.route("cart", &format!("rules:\n{}{}", rule(good, "new"), rule(broken, "new")))?;
+    let words =
+        ["forwarded to Service default/old", "last valid    HTTPRoute default/cart: generation 1,", "invalid regex"];
+    comes_to_explain(&world, &holdfast, &url("/cart"), 1, &words).await?;
+    get(port, "/cart").reaches("old").await?;
+
+    let finished = explain(&world, &holdfast, &["-o", "json", "GET", &url("/cart")]).await?;
+    let report: Value = serde_json::from_str(&finished.expect_code(1)?.stdout)?;
+    ensure!(report["outcome"] == "notServed" && report["instead"][0]["servedGeneration"] == 1, "{report}");
+    let finished = explain(&world, &holdfast, &["--gateway", "default/other", "GET", &url("/cart")]).await?;
+    finished.expect_code(2)?.expect_output(&["there is no such Gateway"])?;
+    explain(&world, &holdfast, &["GET", "/cart"]).await?.expect_code(2)?;
+    let gone = format!("127.0.0.1:{}", world.port()?);
+    let finished = world.command(&["explain", "--diagnostics", &gone, "GET", &url("/cart")]).await?;
+    finished.expect_code(3)?.expect_output(&["is Holdfast running"])?;
+    let reply =
+        get(holdfast.options.diagnostics, "/debug/explain?url=http://a/&path=/b").host("localhost").send().await?;
+    ensure!(reply.status == 400 && reply.body.contains("unknown parameter path"), "{reply:?}");
+    Ok(())
+}
+
+/// Random routes are served, and then some of them break, so that their last valid versions are served: the page explains
+/// what a real Envoy answers.
+async fn random_requests_in_a_fallback(world: World) -> Result<()> {
+    let mut backends = Vec::new();
+    for name in BACKENDS {
+        backends.push(world.backend(name).await?);
+    }
+    let port = world.gateway()?;
+    let (proxies, secure) = (world.port()?.to_string(), world.port()?.to_string());
+    let flags = ["--httpproxy-http", &proxies, "--httpproxy-https", &secure];
+    world.write("routes.yaml", random::routes(&mut Dice::new(0), 0))?;
+    let options = HoldfastOptions::new(&world)?.args(&[&BACKFILL[..], &flags].concat());
+    let holdfast = world.run_with(options).await?;
+    let (mut wrong, mut instead, mut served) = (Vec::new(), 0, 0);
+    for number in 0..CONFIGURATIONS {
+        let mut dice = Dice::new(number);
+        let good = random::repaired(&random::routes(&mut Dice::new(number), GOOD + number));
+        let broken = random::routes(&mut dice, number);
+        for (text, number) in [(good, GOOD + number), (broken, number)] {
+            world.write("routes.yaml", text)?;
+            get(port, &format!("/configuration/{number}")).host(MARKER).comes_to_reach(BACKENDS[0]).await?;
+        }
+        let mut connection = get(port, "/").connect().await?;
+        for _ in 0..REQUESTS {
+            let request = RandomRequest::new(&mut dice);
+            let report = explained(&holdfast, &request, port).await?;
+            let answer: ExplainedAnswer = serde_json::from_value(report["answer"].clone())?;
+            let reply = sent(&request, port)?.send_on(&mut connection).await?;
+            if let Err(why) = agree(&answer, &reply) {
+                wrong.push(format!("configuration {number}: {request:?}: {why}"));
+            }
+            if reply.header("connection").eq_ignore_ascii_case("close") {
+                connection = get(port, "/").connect().await?;
+            }
+            instead += usize::from(report["instead"].is_array());
+            served += usize::from(report["outcome"] == "served");
+            ensure!(report["outcome"] != "served" || kind(&answer) != "404", "{report}");
+        }
+    }
+    ensure!(wrong.is_empty(), "{} requests: {wrong:#?}", wrong.len());
+    ensure!(instead >= 20 && served >= 100, "{instead} requests to last valid versions, {served} served as desired");
+    Ok(())
+}
+
+/// The explanation of a request by the page.
+async fn explained(holdfast: &Holdfast, request: &RandomRequest, port: u16) -> Result<Value> {
+    let page = holdfast.diagnostics(&path(request, port)).await?;
+    page.get("report").cloned().context("no report")
+}
+
+/// The path of the page for a request.
+fn path(request: &RandomRequest, port: u16) -> String {
+    let mut query = form_urlencoded::Serializer::new("/debug/explain?".to_owned());
+    query.append_pair("method", request.method);
+    query.append_pair("url", &format!("http://127.0.0.1:{port}{}", request.path));
+    for (name, value) in request.headers(port) {
+        query.append_pair("header", &format!("{name}: {value}"));
+    }
+    query.finish()
+}
