@@ -4,6 +4,7 @@
 //! replacement, and, for a running Holdfast, what is served instead of the desired versions and which Envoys have it. It
 //! must not change anything, and knows no file and no socket.
 
+mod policies;
 mod report;
 mod running;
 mod text;

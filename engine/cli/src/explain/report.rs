@@ -14,6 +14,7 @@ use holdfast_envoy::explain::{Explanation, RouteCandidate, explain};
 use holdfast_xds::Snapshot;
 use serde::{Deserialize, Serialize};
 
+use super::policies::{MergedPolicies, PolicyField};
 use super::running::{GatewayEnvoys, MatchedObject, RunningFacts, ServedEarlier};
 use crate::failure::Failure;
 
@@ -28,6 +29,7 @@ pub(crate) struct ExplainFacts {
     published: BTreeMap<Arc<str>, Snapshot>,
     replacements: Vec<ReplacementView>,
     objects: ObjectSnapshot,
+    policies: MergedPolicies,
     /// Unset without a running Holdfast.
     running: Option<RunningFacts>,
 }
@@ -49,7 +51,8 @@ impl ExplainFacts {
 
     fn new(engine: &Engine, published: BTreeMap<Arc<str>, Snapshot>, running: Option<RunningFacts>) -> Self {
         let (gateways, replacements) = (engine.gateways(), engine.replacements());
-        Self { gateways, published, replacements, objects: engine.objects().clone(), running }
+        let policies = MergedPolicies::new(engine.merge_origins());
+        Self { gateways, published, replacements, objects: engine.objects().clone(), policies, running }
     }
 }
 
@@ -66,6 +69,8 @@ pub(crate) struct ExplainReport {
     /// The way of the request.
     #[serde(flatten)]
     pub(crate) way: Explanation,
+    /// The fields that policies set for the route that matches.
+    pub(crate) policies: Vec<PolicyField>,
     /// The replacement that the answer is, or that a part of the requests gets.
     pub(crate) replacement: Option<ReplacementView>,
     /// The object of the route that matches; only of a running Holdfast.
@@ -118,6 +123,9 @@ impl ExplainReport {
         let object = route.and_then(|route| route.object.as_ref());
         let section = route.and_then(|route| section(&facts.objects, route));
         let replacement = name.as_ref().and_then(|name| replacement(facts, name, &way, section.as_deref()));
+        let place = (way.route_configuration.as_deref().unwrap_or_default(), request.port);
+        let policies = object.zip(section.as_deref()).zip(gateway);
+        let policies = policies.map(|(rule, gateway)| facts.policies.of(rule, gateway, place)).unwrap_or_default();
         let running = facts.running.as_ref();
         let matched = running.zip(object).map(|(running, object)| {
             running.matched(object, facts.objects.get(object).map(|object| object.metadata.generation))
@@ -133,7 +141,7 @@ impl ExplainReport {
             _ => RequestOutcome::Served,
         };
         let (method, url) = (request.method, url.to_owned());
-        Ok(Self { method, url, gateway: name, way, replacement, matched, instead, envoys, outcome })
+        Ok(Self { method, url, gateway: name, way, policies, replacement, matched, instead, envoys, outcome })
     }
 }
 

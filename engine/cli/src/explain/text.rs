@@ -10,7 +10,8 @@ use holdfast_envoy::explain::host::DomainMatch;
 use holdfast_fallback::view::ServedState;
 use holdfast_graph::ObjectKey;
 
-use super::report::ExplainReport;
+use super::policies::PolicyField;
+use super::report::{ExplainReport, RequestOutcome};
 use super::running::{GatewayEnvoys, MatchedObject, ServedEarlier};
 use crate::printable::plain;
 
@@ -67,6 +68,7 @@ pub(crate) fn format(report: &ExplainReport) -> String {
     if let Some(matched) = &report.matched {
         object(matched, &mut lines);
     }
+    report.policies.iter().for_each(|one| policy(one, &mut lines));
     answer(&way.answer, &mut lines);
     if let Some(replacement) = &report.replacement {
         replaced(replacement, &mut lines);
@@ -74,6 +76,9 @@ pub(crate) fn format(report: &ExplainReport) -> String {
     report.instead.iter().for_each(|one| instead(one, &mut lines));
     if let Some(envoys) = &report.envoys {
         acknowledged(envoys, &mut lines);
+        if report.outcome != RequestOutcome::Served {
+            next(report, &mut lines);
+        }
     }
     lines.0
 }
@@ -132,6 +137,22 @@ fn replaced(replacement: &ReplacementView, lines: &mut WayLines) {
     lines.add("replaced", format_args!("{} {section}, because of {cause}{policy}: {message}", short(object)));
 }
 
+/// Adds the command that shows the causes.
+fn next(report: &ExplainReport, lines: &mut WayLines) {
+    match &report.matched {
+        Some(matched) => lines.add("next", format_args!("holdfast status --namespace {}", matched.object.namespace)),
+        None => lines.add("next", format_args!("holdfast status")),
+    }
+}
+
+fn policy(policy: &PolicyField, lines: &mut WayLines) {
+    let PolicyField { level, field, policies } = policy;
+    // `group/Kind:namespace/name`
+    let named = |policy: &String| policy.split_once('/').map_or(&**policy, |(_, name)| name).replacen(':', " ", 1);
+    let policies: Vec<String> = policies.iter().map(named).collect();
+    lines.add("policy", format_args!("{level}: {field}, of {}", policies.join(", ")));
+}
+
 fn object(matched: &MatchedObject, lines: &mut WayLines) {
     let generation = matched.generation.map(|generation| format!(", generation {generation}")).unwrap_or_default();
     let place = matched.place.as_ref().map(|place| format!(", {place}")).unwrap_or_default();
@@ -182,7 +203,6 @@ mod tests {
     use holdfast_envoy::explain::chain::ChainCandidate;
     use holdfast_envoy::explain::host::ChosenHost;
 
-    use super::super::report::RequestOutcome;
     use super::*;
 
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating/explain.md");
@@ -226,6 +246,11 @@ mod tests {
             url: "http://pay.example.com/pay/5".into(),
             gateway: Some("shop/public".into()),
             way,
+            policies: vec![PolicyField {
+                level: "rules[0]".into(),
+                field: "timeouts".into(),
+                policies: vec!["gateway.kgateway.dev/TrafficPolicy:shop/limits".into()],
+            }],
             replacement: None,
             matched: Some(MatchedObject { object: pay.clone(), generation: Some(4), place: None }),
             instead: vec![ServedEarlier {

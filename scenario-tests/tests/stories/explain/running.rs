@@ -22,6 +22,14 @@ const REQUESTS: usize = 150;
 /// The number of the first configuration without broken routes.
 const GOOD: u64 = 100;
 
+const POLICY: &str = "apiVersion: gateway.kgateway.dev/v1alpha1
+kind: TrafficPolicy
+metadata: {name: limits, namespace: default}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: cart}]
+  timeouts: {request: 30s}
+";
+
 async fn explain(world: &World, holdfast: &Holdfast, args: &[&str]) -> Result<Finished> {
     let diagnostics = format!("127.0.0.1:{}", holdfast.options.diagnostics);
     world.command(&[&["explain", "--diagnostics", &diagnostics], args].concat()).await
@@ -48,11 +56,18 @@ async fn of_a_running_holdfast(world: World) -> Result<()> {
     let broken = "{type: RegularExpression, value: '/pay/[0-9+'}";
     world.route("cart", &format!("rules:\n{}", rule(good, "old")))?;
     world.route("pay", &format!("rules:\n{}", rule(broken, "old")))?;
+    world.write("limits.yaml", POLICY)?;
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&BACKFILL)).await?;
     let url = |path: &str| format!("http://127.0.0.1:{port}{path}");
     get(port, "/cart").comes_to_reach("old").await?;
-    let words =
-        ["forwarded to Service default/old", "object        HTTPRoute default/cart", "1 acknowledged", "0 pending"];
+    let words = [
+        "forwarded to Service default/old",
+        "policy        rules[0]: timeouts",
+        "of TrafficPolicy default/limits",
+        "object        HTTPRoute default/cart",
+        "1 acknowledged",
+        "0 pending",
+    ];
     comes_to_explain(&world, &holdfast, &url("/cart"), 0, &words).await?;
     let words =
         ["answer        404: Holdfast has invalid configuration", "replaced      HTTPRoute default/pay rules[0]"];
