@@ -82,6 +82,18 @@ fn a_change_without_effect_publishes_nothing() {
 }
 
 #[test]
+fn ports_of_other_processes_count_only_where_a_listener_has_them() {
+    let mut engine = testing::engine(BASE, Settings::standalone());
+    let taken = |sockets: &[&str]| sockets.iter().map(|at| (at.parse().unwrap(), Arc::from("nginx"))).collect();
+    assert!(!engine.translator.set_taken_ports(taken(&["0.0.0.0:9999", "[::1]:80"])), "nothing has these ports");
+    assert!(engine.translator.set_taken_ports(taken(&["0.0.0.0:9999", "0.0.0.0:8080"])), "a listener has the port");
+    engine.handle(Vec::new());
+    engine.handle(vec![Event::PortsTaken(taken(&["0.0.0.0:8080"]))]);
+    assert!(!engine.translator.set_taken_ports(taken(&["0.0.0.0:8080"])), "nothing has changed");
+    assert!(engine.translator.set_taken_ports(taken(&[])), "the port is free");
+}
+
+#[test]
 fn a_change_of_endpoints_changes_one_resource() {
     let mut engine = testing::engine(BASE, Settings::standalone());
     let before = testing::served(&engine);

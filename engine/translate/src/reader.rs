@@ -29,8 +29,10 @@ use crate::precedence::attachment::{self, Section};
 pub(super) enum Input {
     /// An object, or its absence.
     Object(ObjectKey),
-    /// All Gateways, their ports, and the ports that other processes use.
+    /// All Gateways, and their ports.
     Gateways,
+    /// The processes of others that use a port of this host.
+    Port(u16),
     /// The ReferenceGrants of a namespace.
     Grants(Arc<str>),
     /// The EndpointSlices of a Service.
@@ -92,9 +94,12 @@ impl Indexes {
         self.update_one(object, present).into_iter().collect()
     }
 
-    /// Sets the addresses on which other processes of the host listen. Returns whether they changed.
-    pub(super) fn set_taken(&mut self, taken: BTreeMap<SocketAddr, Arc<str>>) -> bool {
-        std::mem::replace(&mut self.taken, taken) != self.taken
+    /// Sets the addresses on which other processes of the host listen. Returns the ports with a change.
+    pub(super) fn set_taken(&mut self, taken: BTreeMap<SocketAddr, Arc<str>>) -> BTreeSet<u16> {
+        let before = std::mem::replace(&mut self.taken, taken);
+        let gone = before.iter().filter(|(address, process)| self.taken.get(address) != Some(process));
+        let new = self.taken.iter().filter(|(address, process)| before.get(address) != Some(process));
+        gone.chain(new).map(|(address, _)| address.port()).collect()
     }
 
     fn update_policy(&mut self, object: &Object, targets: &Targets, present: bool) -> Vec<Input> {
@@ -260,7 +265,7 @@ impl<'a> Reader<'a> {
 
     /// Returns the process that uses a port of this host, if any.
     pub(super) fn port_taken_by(&mut self, address: IpAddr, port: u16) -> Option<&'a Arc<str>> {
-        self.reads.push(Input::Gateways);
+        self.reads.push(Input::Port(port));
         let meets = |other: &SocketAddr| {
             other.port() == port && (other.ip() == address || other.ip().is_unspecified() || address.is_unspecified())
         };

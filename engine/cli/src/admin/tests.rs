@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use holdfast_api::settings::Settings;
-use holdfast_engine::engine::Engine;
+use holdfast_engine::engine::{Engine, Event};
 use holdfast_xds::{Answer, Fleets, Notice, Outcome, ResourceType};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -53,6 +53,11 @@ struct Loop {
 
 impl Loop {
     fn start() -> Self {
+        Self::with_ports(mpsc::channel(1).1)
+    }
+
+    /// A loop with events of the ports of the host.
+    fn with_ports(ports: mpsc::Receiver<Vec<Event>>) -> Self {
         let (handle, questions) = CoreHandle::new();
         let (metrics, health, fleets) =
             (Arc::new(Metrics::new().unwrap()), Arc::new(Readiness::default()), Fleets::new());
@@ -70,7 +75,7 @@ impl Loop {
         let (end, ending) = watch::channel(false);
         let core = Core::new(Engine::new(Settings::standalone()), Outputs::new(fleets, None, None), metrics, health);
         let ((_, tried), (_, probe)) = (mpsc::channel(1), watch::channel(None));
-        let (provisioned, ports, replicas) = (mpsc::channel(1).1, mpsc::channel(1).1, mpsc::channel(1).1);
+        let (provisioned, replicas) = (mpsc::channel(1).1, mpsc::channel(1).1);
         let inputs = CoreInputs {
             readings: readings_out,
             notices: notices_out,
@@ -294,4 +299,20 @@ async fn diagnostics_answer_to_no_other_name() {
     ] {
         assert_eq!(fetch(debug_pages(it.state.clone()), "/debug/faults", host).await.0, status, "{host}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_does_not_wait_for_ports_of_the_host_that_change_all_the_time() {
+    const CHANGES: u16 = 60_000;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("all.yaml"), MANIFESTS).unwrap();
+    let (ports, ports_out) = mpsc::channel(CHANGES.into());
+    for number in 0..CHANGES {
+        let process = (([127, 0, 0, 1], 18080).into(), number.to_string().into());
+        ports.try_send(vec![Event::PortsTaken([process].into())]).unwrap();
+    }
+    let it = Loop::with_ports(ports_out);
+    it.readings.send(read(folder.path())).await.unwrap();
+    it.comes_to_show("/readyz?verbose", "[+]translation ok\n").await;
+    assert!(ports.capacity() < ports.max_capacity(), "all changes of ports were processed before");
 }

@@ -223,7 +223,8 @@ impl Core {
         let mut tick_at = Deadline::now();
         loop {
             self.health.heartbeat.beat(Activity::Waiting);
-            // Biased: what Envoys accepted is known before an edit that came later is translated.
+            // Biased: what Envoys accepted is known before an edit that came later is translated. Inputs that can arrive
+            // at every moment, whatever Envoys and users do, come last: they must not delay an edit.
             tokio::select! {
                 biased;
                 _ = inputs.ending.wait_for(|ending| *ending) => break,
@@ -243,27 +244,10 @@ impl Core {
                     self.work(Activity::Events, |core| core.on_events(vec![Event::Tried(tried)]));
                     due.report_soon();
                 }
-                Some(events) = inputs.replicas.recv() => {
-                    due.report_soon_if(self.work(Activity::Events, |core| core.on_events(events)));
-                }
                 Ok(()) = inputs.probe.changed() => {
                     let build = inputs.probe.borrow_and_update().clone();
                     self.work(Activity::Events, |core| core.on_events(vec![Event::Probe(build)]));
                     due.report_soon();
-                }
-                Some(events) = inputs.ports.recv() => {
-                    due.report_soon_if(self.work(Activity::Events, |core| core.on_events(events)));
-                }
-                Some(events) = inputs.provisioned.recv() => {
-                    self.work(Activity::Events, |core| core.on_events(events));
-                    due.report_soon();
-                }
-                () = sleep_until(tick_at) => {
-                    let acted = self.work(Activity::Events, |core| core.on_events(Vec::new()));
-                    self.metrics.fallback.store_is_failing(self.store_failing().is_some());
-                    // From the end of the work: a slow machine would do nothing else.
-                    tick_at = Deadline::now() + TICK;
-                    due.report_soon_if(acted | self.surroundings_changed());
                 }
                 () = at(due.report) => {
                     due.report = None;
@@ -274,8 +258,25 @@ impl Core {
                     due.statuses = None;
                     self.work(Activity::Reports, Self::report_statuses);
                 }
+                () = sleep_until(tick_at) => {
+                    let acted = self.work(Activity::Events, |core| core.on_events(Vec::new()));
+                    self.metrics.fallback.store_is_failing(self.store_failing().is_some());
+                    // From the end of the work: a slow machine would do nothing else.
+                    tick_at = Deadline::now() + TICK;
+                    due.report_soon_if(acted | self.surroundings_changed());
+                }
                 Some(question) = inputs.questions.recv() => self.work(Activity::Query, |core| question(core)),
                 Some(reading) = inputs.readings.recv() => self.on_reading(reading, &mut due, &mut hold_off),
+                Some(events) = inputs.replicas.recv() => {
+                    due.report_soon_if(self.work(Activity::Events, |core| core.on_events(events)));
+                }
+                Some(events) = inputs.ports.recv() => {
+                    due.report_soon_if(self.work(Activity::Events, |core| core.on_events(events)));
+                }
+                Some(events) = inputs.provisioned.recv() => {
+                    self.work(Activity::Events, |core| core.on_events(events));
+                    due.report_soon();
+                }
                 else => break,
             }
         }

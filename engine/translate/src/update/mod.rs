@@ -142,9 +142,7 @@ impl Translator {
 
     /// Sets the addresses on which other processes of the host listen. Returns whether any unit must be translated.
     pub fn set_taken_ports(&mut self, taken: BTreeMap<SocketAddr, Arc<str>>) -> bool {
-        if self.indexes.set_taken(taken) {
-            self.units.mark(&Input::Gateways);
-        }
+        self.indexes.set_taken(taken).into_iter().for_each(|port| self.units.mark(&Input::Port(port)));
         self.units.is_dirty()
     }
 
