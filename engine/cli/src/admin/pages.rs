@@ -1,6 +1,7 @@
 //! Routes from URL paths to pages.
 
 use std::net::IpAddr;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use axum::extract::{Query, Request, State as Extract};
@@ -183,6 +184,9 @@ async fn explain(Extract(state): Extract<State>, Query(query): Query<Vec<(String
         Ok(query) => query,
         Err(why) => return bad_request(&why),
     };
+    if !state.health.translation.load(Relaxed) {
+        return (StatusCode::SERVICE_UNAVAILABLE, "the objects have not been translated yet\n").into_response();
+    }
     let facts = state.handle.query(|core| {
         let running = RunningFacts::new(&core.engine, core.places.clone());
         ExplainFacts::of_running(&core.engine, core.published.clone(), running)

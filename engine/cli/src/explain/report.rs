@@ -1,6 +1,6 @@
 //! The way of a request, with the Gateway that receives it and the reason of a replacement.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
@@ -11,6 +11,7 @@ use holdfast_engine::report::{GatewayView, ListenerView, ReplacementView};
 use holdfast_envoy::explain::answer::ExplainedAnswer;
 use holdfast_envoy::explain::request::ExplainRequest;
 use holdfast_envoy::explain::{Explanation, RouteCandidate, explain};
+use holdfast_graph::ObjectKey;
 use holdfast_xds::Snapshot;
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +80,9 @@ pub(crate) struct ExplainReport {
     /// Earlier versions on which the answer may depend; only of a running Holdfast.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) instead: Vec<ServedEarlier>,
+    /// Objects that are at fault or not served as desired, and that may concern the request; only of a running Holdfast.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) may_concern: BTreeSet<ObjectKey>,
     /// The Envoys of the Gateway; only of a running Holdfast.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) envoys: Option<GatewayEnvoys>,
@@ -94,7 +98,8 @@ pub(crate) enum RequestOutcome {
     Served,
     /// It gets an error, a replacement or an earlier version, or no connection.
     NotServed,
-    /// A condition cannot be evaluated, or not every Envoy has acknowledged what is published.
+    /// A condition cannot be evaluated, not every Envoy has acknowledged what is published, or an object that is not served
+    /// as desired may concern the request.
     Unknown,
 }
 
@@ -130,18 +135,36 @@ impl ExplainReport {
         let matched = running.zip(object).map(|(running, object)| {
             running.matched(object, facts.objects.get(object).map(|object| object.metadata.generation))
         });
-        let instead = running.zip(object).map(|(running, object)| running.instead(object, section.as_deref()));
-        let instead = instead.unwrap_or_default();
+        let instead = running.zip(object).map(|(running, object)| running.instead(object)).unwrap_or_default();
+        let may_concern = running.zip(name.as_ref());
+        let host = way.virtual_host.as_ref().map_or(&*request.authority, |chosen| &*chosen.host);
+        let may_concern = may_concern.map(|(running, name)| running.may_concern(name, host, &facts.objects));
+        let may_concern = may_concern.unwrap_or_default();
         let envoys = running.zip(name.as_ref()).and_then(|(running, name)| running.envoys(name));
         let all_have_it = running.is_none() || envoys.as_ref().is_some_and(GatewayEnvoys::all_have_it);
         let outcome = match &way.answer {
             ExplainedAnswer::Unknown { .. } => RequestOutcome::Unknown,
-            answer if !answer.is_served() || replacement.is_some() || !instead.is_empty() => RequestOutcome::NotServed,
-            _ if !all_have_it => RequestOutcome::Unknown,
+            // Of no object: such as 421 for a host that the connection is not for.
+            ExplainedAnswer::Response { .. } if object.is_none() => RequestOutcome::NotServed,
+            answer if !answer.is_served() || replacement.is_some() => RequestOutcome::NotServed,
+            _ if instead.iter().any(|one| one.desired_sections.is_empty()) => RequestOutcome::NotServed,
+            _ if !all_have_it || !may_concern.is_empty() => RequestOutcome::Unknown,
             _ => RequestOutcome::Served,
         };
         let (method, url) = (request.method, url.to_owned());
-        Ok(Self { method, url, gateway: name, way, policies, replacement, matched, instead, envoys, outcome })
+        Ok(Self {
+            method,
+            url,
+            gateway: name,
+            way,
+            policies,
+            replacement,
+            matched,
+            instead,
+            may_concern,
+            envoys,
+            outcome,
+        })
     }
 }
 

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::Body;
+use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_check::time::Moment;
 use holdfast_engine::engine::Engine;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport, GatewayState, ServedState};
@@ -34,6 +36,8 @@ pub(crate) struct ServedEarlier {
     pub(super) served_generation: i64,
     /// The time since which the served version is known to be good.
     pub(super) served_since: Moment,
+    /// Sections of the desired version that are served nevertheless.
+    pub(super) desired_sections: BTreeSet<Arc<str>>,
     /// The objects at fault, each with its message.
     pub(super) because: Vec<String>,
 }
@@ -107,16 +111,25 @@ impl RunningFacts {
 
     /// The earlier versions on which the answer of a rule may depend: of the object itself, and of the objects that it
     /// depends on.
-    pub(super) fn instead(&self, object: &ObjectKey, section: Option<&str>) -> Vec<ServedEarlier> {
+    pub(super) fn instead(&self, object: &ObjectKey) -> Vec<ServedEarlier> {
         let backfilled = self.report.backfilled_objects.iter();
-        backfilled.filter(|backfilled| self.concerns(backfilled, object, section)).map(|one| self.served(one)).collect()
+        let concerns = |one: &&BackfilledObject| {
+            let affected = self.affected.get(&one.object.key());
+            one.object.is(object) || affected.is_some_and(|affected| affected.contains(object))
+        };
+        backfilled.filter(concerns).map(|one| self.served(one)).collect()
     }
 
-    fn concerns(&self, backfilled: &BackfilledObject, object: &ObjectKey, section: Option<&str>) -> bool {
-        if backfilled.object.is(object) {
-            return section.is_none_or(|section| !backfilled.desired_sections.contains(section));
-        }
-        self.affected.get(&backfilled.object.key()).is_some_and(|affected| affected.contains(object))
+    /// The objects of a Gateway that are at fault or not served as desired, and that could have received the request or
+    /// changed its answer: all except routes that do not claim the host. A rule that is left out, or that the last valid
+    /// version does not have, leaves its requests to other routes.
+    pub(super) fn may_concern(&self, gateway: &str, host: &str, objects: &ObjectSnapshot) -> BTreeSet<ObjectKey> {
+        let deviations = self.report.gateway(gateway).map(|state| &state.deviations);
+        let steps =
+            deviations.into_iter().flat_map(|all| all.broken.iter().chain(all.steps.keys().map(|node| &node.key)));
+        let broken = self.report.broken_objects.iter().filter(|broken| broken.gateways.contains(gateway));
+        let all: BTreeSet<ObjectKey> = steps.cloned().chain(broken.map(|broken| broken.object.key())).collect();
+        all.into_iter().filter(|key| objects.get(key).is_none_or(|object| may_claim(&object.body, host))).collect()
     }
 
     fn served(&self, backfilled: &BackfilledObject) -> ServedEarlier {
@@ -127,7 +140,38 @@ impl RunningFacts {
             desired_generation: backfilled.desired_generation,
             served_generation: backfilled.served_generation,
             served_since: backfilled.served_since,
+            desired_sections: backfilled.desired_sections.clone(),
             because: causing.map(|broken| format!("{}: {}", short(&broken.object.key()), broken.message)).collect(),
         }
+    }
+}
+
+/// Returns whether an object may receive requests of a host, or change their answer.
+fn may_claim(body: &Body, host: &str) -> bool {
+    let any = |hostnames: &[Arc<str>]| hostnames.is_empty() || hostnames.iter().any(|hostname| covers(hostname, host));
+    match body {
+        Body::HttpRoute(route) => any(&route.hostnames),
+        Body::GrpcRoute(route) => any(&route.hostnames),
+        _ => true,
+    }
+}
+
+/// Returns whether a hostname, which may be a wildcard or unusable, may be for a host.
+fn covers(hostname: &str, host: &str) -> bool {
+    match hostname.strip_prefix('*') {
+        Some(suffix) => host.to_ascii_lowercase().ends_with(&suffix.to_ascii_lowercase()),
+        None => hostname.eq_ignore_ascii_case(host) || holdfast_check::host::hostname(hostname).is_err(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostnames_cover_hosts() {
+        let covered = |hostname| covers(hostname, "Shop.Example.com");
+        assert!(covered("shop.example.com") && covered("*.example.com") && covered("*") && covered("b_!"));
+        assert!(!covered("pay.example.com") && !covered("*.example.org"));
     }
 }

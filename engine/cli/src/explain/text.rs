@@ -15,6 +15,9 @@ use super::report::{ExplainReport, RequestOutcome};
 use super::running::{GatewayEnvoys, MatchedObject, ServedEarlier};
 use crate::printable::plain;
 
+/// Maximum number of objects that are shown as possibly concerned; the document has all.
+const CONCERNING_MAX: usize = 10;
+
 /// Lines with a label each.
 struct WayLines(String);
 
@@ -74,6 +77,10 @@ pub(crate) fn format(report: &ExplainReport) -> String {
         replaced(replacement, &mut lines);
     }
     report.instead.iter().for_each(|one| instead(one, &mut lines));
+    let concerning = report.may_concern.iter().filter(|key| !report.instead.iter().any(|one| one.object == **key));
+    for key in concerning.take(CONCERNING_MAX) {
+        lines.add("may concern", format_args!("{} is at fault, or not served as desired", short(key)));
+    }
     if let Some(envoys) = &report.envoys {
         acknowledged(envoys, &mut lines);
         if report.outcome != RequestOutcome::Served {
@@ -160,15 +167,22 @@ fn object(matched: &MatchedObject, lines: &mut WayLines) {
 }
 
 fn instead(served: &ServedEarlier, lines: &mut WayLines) {
-    let ServedEarlier { object, desired_generation, served_generation, served_since, because } = served;
+    let ServedEarlier { object, desired_generation, served_generation, served_since, desired_sections, because } =
+        served;
     let desired = desired_generation
         .map_or_else(|| "a version that cannot be read".to_owned(), |generation| format!("generation {generation}"));
     let because = if because.is_empty() { String::new() } else { format!(", because of {}", because.join("; ")) };
+    let except = match desired_sections.is_empty() {
+        true => String::new(),
+        false => {
+            format!(", except for {}", desired_sections.iter().map(|section| &**section).collect::<Vec<_>>().join(", "))
+        }
+    };
     lines.add(
         "last valid",
         format_args!(
             "{}: generation {served_generation}, known to be good since {served_since}, is served instead of {desired}\
-             {because}",
+             {except}{because}",
             short(object)
         ),
     );
@@ -198,6 +212,8 @@ fn acknowledged(envoys: &GatewayEnvoys, lines: &mut WayLines) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use holdfast_check::time::Moment;
     use holdfast_envoy::explain::Explanation;
     use holdfast_envoy::explain::chain::ChainCandidate;
@@ -258,11 +274,13 @@ mod tests {
                 desired_generation: Some(4),
                 served_generation: 3,
                 served_since: Moment(1_795_687_200),
+                desired_sections: BTreeSet::new(),
                 because: vec![
                     "HTTPRoute shop/pay: spec.rules[1].matches[0].path.value: invalid regex: missing ]: \"[0-9+\""
                         .into(),
                 ],
             }],
+            may_concern: BTreeSet::new(),
             envoys: Some(GatewayEnvoys {
                 state: ServedState::Fallback,
                 acknowledged: 2,

@@ -32,6 +32,10 @@ pub(super) fn receive(
         Some((path, query)) => (path, Some(query.to_owned())),
         None => (&*request.path, None),
     };
+    if path.split(['/', '\\']).any(has_parameters_after_dots) {
+        let why = "the path has a segment of dots with parameters (..;), which Envoy normalizes by rules of its own";
+        return Err(ExplainedAnswer::Unknown { why: why.into() });
+    }
     let received = path;
     let (path, is_redirected) = unescaped(path, manager.path_with_escaped_slashes_action())?;
     let path = if manager.normalize_path.is_some_and(|on| on.value) { normalized(&path) } else { path };
@@ -48,6 +52,12 @@ pub(super) fn receive(
         true => Err(ExplainedAnswer::Redirect { status: 307, location: routed.path_and_query() }),
         false => Ok(routed),
     }
+}
+
+/// Returns whether a segment of a path is `.` or `..`, followed by parameters.
+fn has_parameters_after_dots(segment: &str) -> bool {
+    let dots = segment.replace("%2e", ".").replace("%2E", ".").replace("%3b", ";").replace("%3B", ";");
+    dots.split_once(';').is_some_and(|(before, _)| matches!(before, "." | ".."))
 }
 
 /// Returns the path without escaped slashes, and whether the client is redirected to it.
@@ -173,6 +183,11 @@ mod tests {
             let routed = received(&manager(), &format!("http://a.example{path}?q=//")).unwrap();
             assert_eq!((&*routed.path, routed.query.as_deref()), (expected, Some("q=//")), "{path}");
         }
+        for path in ["/a/..;/b", "/a/.;x", "/%2e%2E;v=1/b"] {
+            let answer = received(&manager(), &format!("http://a.example{path}"));
+            assert!(matches!(answer, Err(ExplainedAnswer::Unknown { .. })), "{path}");
+        }
+        assert!(received(&manager(), "http://a.example/a/..b;x/c;").is_ok());
         let as_sent = received(&HttpConnectionManager::default(), "http://a.example/a//./b").unwrap();
         assert_eq!(as_sent.path, "/a//./b");
     }
