@@ -3,7 +3,7 @@
 use holdfast_envoy::explain::request::ExplainRequest;
 use serde_json::{Value, json};
 
-use crate::explain::{ExplainFacts, ExplainReport, format};
+use crate::explain::{ExplainFacts, ExplainReport, format as formatted, header};
 use crate::failure::Failure;
 
 /// The query of the page.
@@ -23,10 +23,7 @@ impl ExplainQuery {
                 "method" => method = value,
                 "url" => url = Some(value),
                 "gateway" => gateway = Some(value),
-                "header" => {
-                    let (name, value) = value.split_once(':').ok_or("header: expected NAME: VALUE")?;
-                    headers.push((name.trim().to_owned(), value.trim().to_owned()));
-                }
+                "header" => headers.push(header(&value).map_err(|why| format!("header: {why}"))?),
                 _ => {
                     return Err(format!(
                         "unknown parameter {name}: the parameters are method, url, header and gateway"
@@ -42,7 +39,7 @@ impl ExplainQuery {
     /// Returns the explanation, for programs and for people.
     pub(super) fn answer(self, facts: &ExplainFacts) -> Result<Value, Failure> {
         let report = ExplainReport::new(facts, self.request, &self.url, self.gateway.as_deref())?;
-        let text = format(&report);
+        let text = formatted(&report);
         Ok(json!({ "report": report, "text": text }))
     }
 }

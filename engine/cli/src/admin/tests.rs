@@ -139,10 +139,22 @@ async fn pages_show_served_configuration_and_faults() {
     assert_eq!(status, 503);
     assert!(text.contains("[-]objects") && text.contains("[+]xds"), "{text}");
 
+    let page = "/debug/explain?url=http://shop.example.com:18080/&header=x-a:%201";
+    let (status, text) = it.debug(page).await;
+    assert_eq!((status, &*text), (503, "the objects have not been translated yet\n"));
+
     it.readings.send(read(folder.path())).await.unwrap();
     it.comes_to_show("/readyz?verbose", "[+]translation ok\n").await;
     assert_eq!(it.metrics("/readyz").await, (200, "ready\n".into()));
     it.comes_to_show("/metrics", "\nholdfast_main_loop_age_seconds 0\n").await;
+
+    let explained = it.json(page).await;
+    assert_eq!(
+        (&explained["report"]["gateway"], &explained["report"]["outcome"]),
+        (&json!("infra/web"), &json!("notServed"))
+    );
+    assert!(explained["text"].as_str().unwrap().contains("HTTPRoute shop/lost rules[0]"), "{explained}");
+    assert_eq!(it.debug("/debug/explain?url=http://a/&header=x").await.0, 400);
 
     let config = it.json("/debug/config/successful").await;
     let resources = config.pointer("/gateways/0/resources").and_then(Value::as_array).unwrap();

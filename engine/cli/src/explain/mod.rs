@@ -12,3 +12,9 @@ mod text;
 pub(crate) use report::{ExplainFacts, ExplainReport, RequestOutcome};
 pub(crate) use running::RunningFacts;
 pub(crate) use text::format;
+
+/// Reads the header of a request, `NAME: VALUE`.
+pub(crate) fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("expected NAME: VALUE")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}

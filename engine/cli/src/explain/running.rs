@@ -8,6 +8,7 @@ use holdfast_api::apis::Body;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_check::time::Moment;
 use holdfast_engine::engine::Engine;
+use holdfast_envoy::model::table::Host;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport, GatewayState, ServedState};
 use holdfast_graph::{Node, ObjectKey};
 use serde::Serialize;
@@ -148,7 +149,7 @@ impl RunningFacts {
 
 /// Returns whether an object may receive requests of a host, or change their answer.
 fn may_claim(body: &Body, host: &str) -> bool {
-    let any = |hostnames: &[Arc<str>]| hostnames.is_empty() || hostnames.iter().any(|hostname| covers(hostname, host));
+    let any = |hostnames: &[Arc<str>]| hostnames.is_empty() || hostnames.iter().any(|hostname| may_be(hostname, host));
     match body {
         Body::HttpRoute(route) => any(&route.hostnames),
         Body::GrpcRoute(route) => any(&route.hostnames),
@@ -156,12 +157,10 @@ fn may_claim(body: &Body, host: &str) -> bool {
     }
 }
 
-/// Returns whether a hostname, which may be a wildcard or unusable, may be for a host.
-fn covers(hostname: &str, host: &str) -> bool {
-    match hostname.strip_prefix('*') {
-        Some(suffix) => host.to_ascii_lowercase().ends_with(&suffix.to_ascii_lowercase()),
-        None => hostname.eq_ignore_ascii_case(host) || holdfast_check::host::hostname(hostname).is_err(),
-    }
+/// Returns whether a hostname may be for a host. A hostname that cannot be used may be for any.
+fn may_be(hostname: &str, host: &str) -> bool {
+    let pattern = |text: &str| Host::new(Some(&text.to_ascii_lowercase().into()));
+    holdfast_check::host::hostname(hostname).is_err() || pattern(hostname).covers(&pattern(host))
 }
 
 #[cfg(test)]
@@ -169,9 +168,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hostnames_cover_hosts() {
-        let covered = |hostname| covers(hostname, "Shop.Example.com");
-        assert!(covered("shop.example.com") && covered("*.example.com") && covered("*") && covered("b_!"));
-        assert!(!covered("pay.example.com") && !covered("*.example.org"));
+    fn a_hostname_that_cannot_be_used_may_be_for_any_host() {
+        let is_possible = |hostname| may_be(hostname, "Shop.Example.com");
+        assert!(is_possible("shop.example.com") && is_possible("*.example.com") && is_possible("b_!"));
+        assert!(!is_possible("pay.example.com") && !is_possible("*.example.org"));
     }
 }

@@ -34,7 +34,7 @@ pub struct ExplainArgs {
     #[arg(long, env = "CONTROLLER_MANIFESTS", value_name = "PATH")]
     pub manifests: Vec<PathBuf>,
     /// Header of the request; may be repeated. `Host` replaces the host of the URL
-    #[arg(long, short = 'H', env = "CONTROLLER_HEADER", value_name = "NAME: VALUE", value_parser = header)]
+    #[arg(long, short = 'H', env = "CONTROLLER_HEADER", value_name = "NAME: VALUE", value_parser = explain::header)]
     pub header: Vec<(String, String)>,
     /// The Gateway that receives the request, if several have a listener at the port
     #[arg(long, env = "CONTROLLER_GATEWAY", value_name = "NAMESPACE/NAME")]
@@ -136,12 +136,6 @@ fn path(args: &ExplainArgs) -> String {
 
 fn json(report: &Value) -> Result<String, Failure> {
     Ok(output::format(report, DataFormat::Json)?)
-}
-
-/// Reads `name: value`.
-fn header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("expected NAME: VALUE")?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 #[cfg(test)]
