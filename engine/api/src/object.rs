@@ -91,7 +91,7 @@ impl Object {
     }
 
     /// Returns the annotations that are read.
-    fn own_annotations(&self) -> impl Iterator<Item = (&String, &String)> {
+    pub(crate) fn own_annotations(&self) -> impl Iterator<Item = (&String, &String)> {
         let read = |name: &String| ANNOTATION_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
         self.metadata.annotations.iter().filter(move |(name, _)| read(name))
     }

@@ -10,6 +10,7 @@ use super::commands::bootstrap::BootstrapArgs;
 use super::commands::certgen::CertgenArgs;
 use super::commands::check::CheckArgs;
 use super::commands::demo::DemoArgs;
+use super::commands::diff::DiffArgs;
 use super::commands::drain::DrainArgs;
 use super::commands::explain::ExplainArgs;
 use super::commands::probe::ProbeArgs;
@@ -60,15 +61,25 @@ pub enum Command {
                             the same. Private keys and the like are left out."
     )]
     Translate(TranslateArgs),
-    /// Explain offline what happens to one request, and why
+    /// Explain what happens to one request, and why
     #[command(
-        long_about = "Explain offline what happens to one request, and why: listener, filter chain, virtual host, the \
-                            routes that do not match with the first reason, the route that matches, and the answer. \
-                            Policies are not evaluated.\n\nExit code 0: the request is served as desired. 1: it gets \
-                            an error or a replacement, or no connection. 2: the command line is not valid. 3: the \
-                            answer depends on a condition that cannot be evaluated."
+        long_about = "Explain what happens to one request, and why, from the configuration that a running Holdfast \
+                            has published, or offline from manifests: listener, filter chain, virtual host, the routes that do \
+                            not match with the first reason, the route that matches, the policies, and the answer.\
+                            \n\nExit code 0: the request is served as desired. 1: it gets an error, a replacement or \
+                            an earlier version, or no connection. 2: the command line is not valid. 3: that is not \
+                            known."
     )]
     Explain(ExplainArgs),
+    /// Show what a running Holdfast serves instead of what was written, of one object or of all
+    #[command(
+        long_about = "Show what a running Holdfast serves instead of what was written: the desired manifest against the \
+                            version that is served, with the fields at fault, and below what differs in Envoy's \
+                            configuration. Contents of Secrets never appear.\n\nExit code 0: the object, or everything, \
+                            is served as written. 1: it is not, or that is not known yet. 2: the command line is not \
+                            valid, or Holdfast has not read the object. 3: Holdfast cannot be reached."
+    )]
+    Diff(DiffArgs),
     /// Print a bootstrap configuration with which any Envoy (1.36 and later) joins a Gateway
     Bootstrap(BootstrapArgs),
     /// Create and renew the certificates of the xDS server and of its Envoys

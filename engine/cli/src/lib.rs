@@ -10,6 +10,7 @@ pub mod cli;
 pub mod commands;
 pub mod data;
 mod descriptors;
+mod diff;
 pub mod environment;
 pub mod envoy;
 pub mod events;

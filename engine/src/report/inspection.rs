@@ -3,16 +3,18 @@
 //!
 //! Envoy's messages are scrubbed before they reach this module. Contents of Secrets are never included.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use holdfast_api::object::Object;
 use holdfast_check::time::Moment;
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_fallback::readmission::Readmission;
 use holdfast_fallback::rollout::Stage;
 use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::trials;
-use holdfast_graph::{Content, Detected, Node, ObjectKey, Verdict};
+use holdfast_graph::{Content, Detected, Node, ObjectKey, Step, Verdict};
 use holdfast_xds::ResourceType;
 use serde_json::{Value, json};
 
@@ -56,6 +58,30 @@ impl Engine {
         let reached = nodes.into_iter().flat_map(|node| self.graph().affected(node));
         let affected = reached.map(|affected| affected.node.key).filter(|key| !broken.contains(key)).collect();
         (broken, affected)
+    }
+
+    /// Returns the Gateways at which a route, or the host of a root HTTPProxy, is served or should be served.
+    pub fn gateways_of_route(&self, route: &ObjectKey) -> BTreeSet<ObjectKey> {
+        self.translator.route(route).iter().flat_map(|plan| plan.concerns()).cloned().collect()
+    }
+
+    /// Returns the served last valid version of each backfilled object, by object and generation.
+    pub fn served_versions(&self) -> BTreeMap<(ObjectKey, i64), Arc<Object>> {
+        let mut versions = BTreeMap::new();
+        for scope in self.scopes.iter() {
+            let decisions = scope.derived.plan.decisions.iter();
+            for (node, _) in decisions.filter(|(_, decision)| decision.step == Step::Backfilled) {
+                let Some((generation, _)) = scope.derived.served.get(&node.key).copied() else { continue };
+                let is_it = |object: &&Arc<Object>| object.metadata.generation == generation;
+                let laid_over = scope.derived.overlay.objects.get(&node.key).filter(is_it);
+                // The earlier version of a policy is laid over as a plan.
+                let mut known = scope.evidence.last_valid.of(&node.key, None).map(|version| &version.object);
+                if let Some(object) = laid_over.or_else(|| known.find(is_it)) {
+                    versions.insert((node.key.clone(), generation), object.clone());
+                }
+            }
+        }
+        versions
     }
 
     /// Returns the stored state of every scope, including changes that are about to be stored.

@@ -6,6 +6,7 @@ mod canary;
 mod changes;
 mod commands;
 mod dates;
+mod diff;
 mod echo;
 mod endpoints;
 mod envoys;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         changes::stories(),
         commands::stories(),
         dates::stories(),
+        diff::stories(),
         echo::stories(),
         endpoints::stories(),
         envoys::stories(),

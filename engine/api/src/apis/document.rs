@@ -10,9 +10,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use gateway_api::gatewayclasses::GatewayClassParametersRef;
-use gateway_api::gateways::{
-    GatewayAddresses, GatewayAllowedListeners, GatewayInfrastructure, GatewayListeners, GatewayTls,
-};
+use gateway_api::gateways::{GatewayAddresses, GatewayAllowedListeners, GatewayInfrastructure, GatewayTls};
 use holdfast_store::StoredObject;
 use holdfast_store::record::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
 use holdfast_xds::credentials::is_credential;
@@ -20,9 +18,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::contour::http_proxy::{HttpProxy, Include, ProxyEntry};
-use super::contour::route::ProxyRoute;
-use super::contour::virtual_host::{TcpProxy, VirtualHost};
+use super::contour::http_proxy::{HttpProxy, ProxyEntry};
 use super::core::secret::Secret;
 use super::core::service::{Port, Service};
 use super::gateway::class::GatewayClass;
@@ -38,21 +34,44 @@ use crate::object::{Metadata, Object};
 ///
 /// Returns `None` for kinds without kept versions, and for objects with a rule or listener that did not decode.
 pub fn document(object: &Object) -> Option<Value> {
+    written(object, Undecoded::Fails)
+}
+
+/// What becomes of the parts of an object that did not decode.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Undecoded {
+    /// The object has no document.
+    Fails,
+    /// A note takes the place of the part.
+    Noted,
+}
+
+impl Undecoded {
+    fn note(self, why: &str) -> Option<Value> {
+        (self == Self::Noted).then(|| format!("[not readable: {why}]").into())
+    }
+}
+
+/// Returns the object as a document.
+pub(super) fn written(object: &Object, undecoded: Undecoded) -> Option<Value> {
+    let is_noted = undecoded == Undecoded::Noted;
     let content = match &object.body {
-        Body::Gateway(gateway) => vec![("spec", gateway_spec(gateway)?)],
-        Body::ListenerSet(set) => vec![("spec", set_spec(set)?)],
-        Body::HttpRoute(route) => vec![("spec", route_spec(route)?)],
-        Body::GrpcRoute(route) => vec![("spec", route_spec(route)?)],
-        Body::HttpProxy(proxy) => vec![("spec", proxy_spec(proxy)?)],
+        Body::Gateway(gateway) => vec![("spec", gateway_spec(gateway, undecoded)?)],
+        Body::ListenerSet(set) => vec![("spec", set_spec(set, undecoded)?)],
+        Body::HttpRoute(route) => vec![("spec", route_spec(route, undecoded)?)],
+        Body::GrpcRoute(route) => vec![("spec", route_spec(route, undecoded)?)],
+        Body::HttpProxy(proxy) => vec![("spec", proxy_spec(proxy, undecoded)?)],
         Body::Service(service) => vec![("spec", service_spec(service)?)],
         Body::Secret(secret) => vec![("type", value(&secret.kind)?), ("data", secret_data(secret)?)],
-        Body::TrafficPolicy(policy) => vec![("spec", policy_spec(policy)?)],
-        Body::ListenerPolicy(policy) => vec![("spec", policy_spec(policy)?)],
-        Body::BackendConfigPolicy(policy) => vec![("spec", policy_spec(policy)?)],
-        Body::BackendTlsPolicy(policy) => vec![("spec", policy_spec(policy)?)],
-        Body::Backend(backend) if backend.unread.is_empty() => vec![("spec", value(&**backend)?)],
-        Body::GatewayExtension(extension) if extension.unread.is_empty() => vec![("spec", value(&**extension)?)],
-        Body::DirectResponse(response) if response.unread.is_empty() => vec![("spec", value(&**response)?)],
+        Body::TrafficPolicy(policy) => vec![("spec", policy_spec(policy, undecoded)?)],
+        Body::ListenerPolicy(policy) => vec![("spec", policy_spec(policy, undecoded)?)],
+        Body::BackendConfigPolicy(policy) => vec![("spec", policy_spec(policy, undecoded)?)],
+        Body::BackendTlsPolicy(policy) => vec![("spec", policy_spec(policy, undecoded)?)],
+        Body::Backend(backend) if is_noted || backend.unread.is_empty() => vec![("spec", value(&**backend)?)],
+        Body::GatewayExtension(extension) if is_noted || extension.unread.is_empty() => {
+            vec![("spec", value(&**extension)?)]
+        }
+        Body::DirectResponse(response) if is_noted || response.unread.is_empty() => vec![("spec", value(&**response)?)],
         Body::GatewayClass(class) => vec![("spec", class_spec(class)?)],
         // Grants and endpoints are always read from the current objects.
         Body::ReferenceGrant(_)
@@ -153,18 +172,18 @@ fn class_spec(class: &GatewayClass) -> Option<Value> {
 #[serde(rename_all = "camelCase")]
 struct GatewaySpec<'a> {
     gateway_class_name: &'a str,
-    listeners: Vec<&'a GatewayListeners>,
+    listeners: Vec<Value>,
     addresses: &'a [GatewayAddresses],
     tls: Option<&'a GatewayTls>,
     infrastructure: Option<&'a GatewayInfrastructure>,
     allowed_listeners: Option<&'a GatewayAllowedListeners>,
 }
 
-fn gateway_spec(gateway: &Gateway) -> Option<Value> {
+fn gateway_spec(gateway: &Gateway, undecoded: Undecoded) -> Option<Value> {
     let Gateway { class, listeners, addresses, tls, infrastructure, allowed_listeners } = gateway;
     value(GatewaySpec {
         gateway_class_name: class,
-        listeners: whole_listeners(listeners)?,
+        listeners: whole_listeners(listeners, undecoded)?,
         addresses,
         tls: tls.as_ref(),
         infrastructure: infrastructure.as_ref(),
@@ -172,35 +191,39 @@ fn gateway_spec(gateway: &Gateway) -> Option<Value> {
     })
 }
 
-fn whole_listeners(listeners: &[ListenerEntry]) -> Option<Vec<&GatewayListeners>> {
-    listeners.iter().map(|entry| entry.written.as_ref().filter(|_| entry.whole)).collect()
+fn whole_listeners(listeners: &[ListenerEntry], undecoded: Undecoded) -> Option<Vec<Value>> {
+    let written = |entry: &ListenerEntry| match &entry.written {
+        Some(listener) if entry.whole => value(listener),
+        _ => undecoded.note(&entry.name),
+    };
+    listeners.iter().map(written).collect()
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SetSpec<'a> {
     parent_ref: &'a SetParent,
-    listeners: Vec<&'a GatewayListeners>,
+    listeners: Vec<Value>,
 }
 
-fn set_spec(set: &ListenerSet) -> Option<Value> {
+fn set_spec(set: &ListenerSet, undecoded: Undecoded) -> Option<Value> {
     let ListenerSet { parent, listeners } = set;
-    value(SetSpec { parent_ref: parent, listeners: whole_listeners(listeners)? })
+    value(SetSpec { parent_ref: parent, listeners: whole_listeners(listeners, undecoded)? })
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct RouteSpec<'a, R> {
+struct RouteSpec<'a> {
     parent_refs: &'a [ParentRef],
     hostnames: &'a [Arc<str>],
-    rules: Vec<&'a R>,
+    rules: Vec<Value>,
 }
 
-fn route_spec<R: Serialize>(route: &GatewayRoute<R>) -> Option<Value> {
+fn route_spec<R: Serialize>(route: &GatewayRoute<R>, undecoded: Undecoded) -> Option<Value> {
     let GatewayRoute { parents, hostnames, rules } = route;
     let rules = rules.iter().map(|entry| match entry {
-        RuleEntry::Decoded(rule) => Some(rule),
-        RuleEntry::Broken { .. } => None,
+        RuleEntry::Decoded(rule) => value(rule),
+        RuleEntry::Broken { why, .. } => undecoded.note(why),
     });
     value(RouteSpec { parent_refs: parents, hostnames, rules: rules.collect::<Option<_>>()? })
 }
@@ -208,31 +231,35 @@ fn route_spec<R: Serialize>(route: &GatewayRoute<R>) -> Option<Value> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ProxySpec<'a> {
-    virtualhost: Option<&'a VirtualHost>,
-    routes: Vec<&'a ProxyRoute>,
-    includes: Vec<&'a Include>,
-    tcpproxy: Option<&'a TcpProxy>,
+    virtualhost: Option<Value>,
+    routes: Vec<Value>,
+    includes: Vec<Value>,
+    tcpproxy: Option<Value>,
     ingress_class_name: Option<&'a str>,
 }
 
-fn proxy_spec(proxy: &HttpProxy) -> Option<Value> {
-    fn whole<T>(entry: &ProxyEntry<T>) -> Option<&T> {
-        match entry {
-            ProxyEntry::Decoded(entry) => Some(entry),
-            ProxyEntry::Broken { .. } => None,
-        }
+fn proxy_spec(proxy: &HttpProxy, undecoded: Undecoded) -> Option<Value> {
+    fn entries<T: Serialize>(entries: &[ProxyEntry<T>], undecoded: Undecoded) -> Option<Vec<Value>> {
+        let written = |entry: &ProxyEntry<T>| match entry {
+            ProxyEntry::Decoded(entry) => value(entry),
+            ProxyEntry::Broken { why, .. } => undecoded.note(why),
+        };
+        entries.iter().map(written).collect()
+    }
+    fn whole(part: Option<&impl Serialize>, undecoded: Undecoded) -> Option<Value> {
+        part.map_or_else(|| undecoded.note("its type is wrong"), value)
     }
     let HttpProxy { virtual_host, routes, includes, tcp_proxy, ingress_class_name } = proxy;
     value(ProxySpec {
         virtualhost: match virtual_host {
             None => None,
-            Some(host) => Some(host.written.as_ref()?),
+            Some(host) => Some(whole(host.written.as_ref(), undecoded)?),
         },
-        routes: routes.iter().map(whole).collect::<Option<_>>()?,
-        includes: includes.iter().map(whole).collect::<Option<_>>()?,
+        routes: entries(routes, undecoded)?,
+        includes: entries(includes, undecoded)?,
         tcpproxy: match tcp_proxy {
             None => None,
-            Some(entry) => Some(entry.as_ref()?),
+            Some(entry) => Some(whole(entry.as_ref(), undecoded)?),
         },
         ingress_class_name: ingress_class_name.as_deref(),
     })
@@ -244,23 +271,24 @@ struct PolicySpec<'a, T> {
     target_refs: Vec<&'a TargetRef>,
     target_selectors: Vec<&'a TargetSelector>,
     #[serde(flatten)]
-    spec: &'a T,
+    spec: Option<&'a T>,
 }
 
-fn policy_spec(policy: &Policy<impl Serialize>) -> Option<Value> {
+fn policy_spec(policy: &Policy<impl Serialize>, undecoded: Undecoded) -> Option<Value> {
     let Policy { targets, spec, unread, targets_lost: _ } = policy;
     // A target that is left out of the list would shift the index of the targets after it.
     let whole = |places: &mut dyn Iterator<Item = usize>| places.enumerate().all(|(index, place)| index == place);
-    if !unread.is_empty()
-        || !whole(&mut targets.references.iter().map(|(place, _)| *place))
-        || !whole(&mut targets.selectors.iter().map(|(place, _)| *place))
-    {
+    let is_whole = unread.is_empty()
+        && spec.is_some()
+        && whole(&mut targets.references.iter().map(|(place, _)| *place))
+        && whole(&mut targets.selectors.iter().map(|(place, _)| *place));
+    if !is_whole && undecoded == Undecoded::Fails {
         return None;
     }
     value(PolicySpec {
         target_refs: targets.references.iter().map(|(_, target)| target).collect(),
         target_selectors: targets.selectors.iter().map(|(_, target)| target).collect(),
-        spec: spec.as_ref()?,
+        spec: spec.as_ref(),
     })
 }
 

@@ -17,6 +17,7 @@ pub mod misspelt;
 pub mod protection;
 pub mod protection_table;
 pub mod scheme;
+pub mod shown;
 pub mod typed;
 
 use std::sync::Arc;

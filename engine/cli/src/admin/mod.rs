@@ -4,6 +4,7 @@
 
 pub mod certificate_metrics;
 pub mod debug;
+mod diff;
 mod door;
 mod explain;
 pub mod fallback_metrics;

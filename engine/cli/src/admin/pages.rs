@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::explain::ExplainQuery;
-use super::{State, debug};
+use super::{State, debug, diff};
+use crate::diff::DiffFacts;
 use crate::explain::{ExplainFacts, RunningFacts};
 use crate::manifests::positions;
 use crate::serve::core::Core;
@@ -31,7 +32,7 @@ const PAGE_TIME_MAX: Duration = Duration::from_secs(30);
 pub fn debug_pages(state: State) -> Router {
     let index = "/debug/health\n/debug/config/fallback\n/debug/config/successful\n/debug/config/failed\n/debug/config/raw-error\n\
                  /debug/graph\n/debug/graph?format=dot\n/debug/plan\n/debug/envoys\n/debug/statuses\n/debug/faults\n\
-                 /debug/store\n/debug/policies\n/debug/explain?method=GET&url=URL\n";
+                 /debug/store\n/debug/policies\n/debug/explain?method=GET&url=URL\n/debug/diff\n/debug/diff?object=KIND/NAMESPACE/NAME\n";
     let pages = Router::new()
         .route("/", get(move || async move { index }))
         .route("/debug", get(move || async move { index }))
@@ -47,6 +48,7 @@ pub fn debug_pages(state: State) -> Router {
         .route("/debug/faults", get(faults))
         .route("/debug/envoys", get(envoys))
         .route("/debug/explain", get(explain))
+        .route("/debug/diff", get(differences))
         .route("/debug/statuses", get(statuses))
         .with_state(state)
         .layer(axum::middleware::from_fn(by_address_only));
@@ -197,6 +199,27 @@ async fn explain(Extract(state): Extract<State>, Query(query): Query<Vec<(String
         Ok(Ok(page)) => Json(page).into_response(),
         Ok(Err(failure)) => bad_request(&failure.to_string()),
         Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "the request could not be explained\n").into_response(),
+    }
+}
+
+/// What is served instead of what was written: of one object (`object`), or of all.
+async fn differences(Extract(state): Extract<State>, Query(query): Query<Vec<(String, String)>>) -> Response {
+    let wanted = match diff::read(query) {
+        Ok(wanted) => wanted,
+        Err(why) => return bad_request(&why),
+    };
+    if !state.health.translation.load(Relaxed) {
+        return (StatusCode::SERVICE_UNAVAILABLE, "the objects have not been translated yet\n").into_response();
+    }
+    let facts = match state.handle.query(move |core| DiffFacts::of(core, wanted.as_ref())).await {
+        Some(Ok(facts)) => facts,
+        Some(Err(why)) => return bad_request(&why),
+        None => return ending(),
+    };
+    // Translation takes time, so it does not run on the main loop.
+    match tokio::task::spawn_blocking(move || diff::answer(&facts)).await {
+        Ok(page) => Json(page).into_response(),
+        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "the objects could not be compared\n").into_response(),
     }
 }
 

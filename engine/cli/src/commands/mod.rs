@@ -6,6 +6,7 @@ pub mod bootstrap;
 pub mod certgen;
 pub mod check;
 pub mod demo;
+pub mod diff;
 pub mod drain;
 pub mod explain;
 pub mod probe;
@@ -30,6 +31,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Check(args) => check::run(args),
         Command::Translate(args) => translate::run(args),
         Command::Explain(args) => explain::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Bootstrap(args) => bootstrap::run(args),
         Command::Certgen(args) => certgen::run(args),
         Command::Status(args) => status::run(&args),

@@ -4,14 +4,16 @@
 //! replacement, and, for a running Holdfast, what is served instead of the desired versions and which Envoys have it. It
 //! must not change anything, and knows no file and no socket.
 
+mod envoys;
 mod policies;
 mod report;
 mod running;
 mod text;
 
-pub(crate) use report::{ExplainFacts, ExplainReport, RequestOutcome};
+pub(crate) use envoys::GatewayEnvoys;
+pub(crate) use report::{ExplainFacts, ExplainReport, RequestOutcome, rule_section};
 pub(crate) use running::RunningFacts;
-pub(crate) use text::format;
+pub(crate) use text::{format, short};
 
 /// Reads the header of a request, `NAME: VALUE`.
 pub(crate) fn header(text: &str) -> Result<(String, String), String> {

@@ -15,8 +15,9 @@ use holdfast_graph::ObjectKey;
 use holdfast_xds::Snapshot;
 use serde::{Deserialize, Serialize};
 
+use super::envoys::GatewayEnvoys;
 use super::policies::{MergedPolicies, PolicyField};
-use super::running::{GatewayEnvoys, MatchedObject, RunningFacts, ServedEarlier};
+use super::running::{MatchedObject, RunningFacts, ServedEarlier};
 use crate::failure::Failure;
 
 /// The scope of a replacement of a single rule.
@@ -227,13 +228,17 @@ fn replacement(
 
 /// Returns the section of the rule of a route: of a rule with a name, by its index in the object.
 fn section(objects: &ObjectSnapshot, route: &RouteCandidate) -> Option<String> {
-    let (object, rule) = (route.object.as_ref()?, route.rule.as_ref()?);
+    Some(rule_section(objects, route.object.as_ref()?, route.rule.as_ref()?))
+}
+
+/// Returns the section of a rule that is given by its name, or by its section already.
+pub(crate) fn rule_section(objects: &ObjectSnapshot, object: &ObjectKey, rule: &str) -> String {
     let named = objects.get(object).and_then(|object| match &object.body {
         Body::HttpRoute(route) => route.rules.iter().position(|entry| entry.name() == Some(rule)),
         Body::GrpcRoute(route) => route.rules.iter().position(|entry| entry.name() == Some(rule)),
         _ => None,
     });
-    Some(named.map_or_else(|| rule.clone(), |index| ObjectSection::Rule(index).to_string()))
+    named.map_or_else(|| rule.to_owned(), |index| ObjectSection::Rule(index).to_string())
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_check::time::Moment;
 use holdfast_engine::engine::Engine;
 use holdfast_envoy::model::table::Host;
-use holdfast_fallback::view::{BackfilledObject, FallbackReport, GatewayState, ServedState};
+use holdfast_fallback::view::{BackfilledObject, FallbackReport};
 use holdfast_graph::{Node, ObjectKey};
 use serde::Serialize;
 
+use super::envoys::GatewayEnvoys;
 use super::text::short;
 use crate::serve::core::ManifestPositions;
 
@@ -55,30 +56,6 @@ pub(crate) struct MatchedObject {
     pub(super) place: Option<String>,
 }
 
-/// The Envoys of the Gateway.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct GatewayEnvoys {
-    /// The state of the configuration that they are served.
-    pub(super) state: ServedState,
-    /// Envoys that acknowledged their whole configuration.
-    pub(super) acknowledged: usize,
-    /// Envoys that refused a part of it.
-    pub(super) refused: usize,
-    /// Envoys that have not answered for all of it.
-    pub(super) pending: usize,
-    /// Nodes that keep their previous configuration.
-    pub(super) keep_previous: Vec<Arc<str>>,
-}
-
-impl GatewayEnvoys {
-    /// Returns whether every connected Envoy has acknowledged what is published now.
-    pub(super) fn all_have_it(&self) -> bool {
-        let is_final = matches!(self.state, ServedState::Current | ServedState::Fallback);
-        is_final && self.acknowledged > 0 && self.refused + self.pending == 0 && self.keep_previous.is_empty()
-    }
-}
-
 impl RunningFacts {
     /// The facts of this moment.
     pub(crate) fn new(engine: &Engine, places: ManifestPositions) -> Self {
@@ -94,14 +71,7 @@ impl RunningFacts {
 
     /// The Envoys of a Gateway.
     pub(super) fn envoys(&self, gateway: &str) -> Option<GatewayEnvoys> {
-        let GatewayState { state, envoys, held_envoys, .. } = self.report.gateway(gateway)?;
-        Some(GatewayEnvoys {
-            state: *state,
-            acknowledged: envoys.acknowledged,
-            refused: envoys.refused,
-            pending: envoys.pending,
-            keep_previous: held_envoys.keys().cloned().collect(),
-        })
+        self.report.gateway(gateway).map(GatewayEnvoys::new)
     }
 
     /// The object of the route that matches.

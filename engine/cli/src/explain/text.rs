@@ -7,12 +7,12 @@ use holdfast_engine::report::ReplacementView;
 use holdfast_envoy::explain::RouteCandidate;
 use holdfast_envoy::explain::answer::{ExplainedAnswer, ExplainedBackend};
 use holdfast_envoy::explain::host::DomainMatch;
-use holdfast_fallback::view::ServedState;
 use holdfast_graph::ObjectKey;
 
+use super::envoys::GatewayEnvoys;
 use super::policies::PolicyField;
 use super::report::{ExplainReport, RequestOutcome};
-use super::running::{GatewayEnvoys, MatchedObject, ServedEarlier};
+use super::running::{MatchedObject, ServedEarlier};
 use crate::printable::plain;
 
 /// Maximum number of objects that are shown as possibly concerned; the document has all.
@@ -98,7 +98,7 @@ fn named(route: &RouteCandidate) -> String {
     }
 }
 
-pub(super) fn short(object: &ObjectKey) -> String {
+pub(crate) fn short(object: &ObjectKey) -> String {
     format!("{} {}", object.kind, object.namespaced_name())
 }
 
@@ -189,23 +189,8 @@ fn instead(served: &ServedEarlier, lines: &mut WayLines) {
 }
 
 fn acknowledged(envoys: &GatewayEnvoys, lines: &mut WayLines) {
-    let GatewayEnvoys { state, acknowledged, refused, pending, keep_previous } = envoys;
-    let state = match state {
-        ServedState::Current | ServedState::Partial => "",
-        ServedState::Fallback => "; the Gateway is in a fallback",
-        ServedState::Trying => "; new content is tried on one Envoy first",
-        ServedState::Probing => "; new content is tried on the probe first",
-        ServedState::Following => "; new content waits for the leader",
-        ServedState::Unverified => "; this is the stored configuration of an earlier run",
-        ServedState::Held => "; the last acknowledged configuration is held, as a whole or in part",
-    };
-    lines.add(
-        "envoys",
-        format_args!(
-            "{acknowledged} acknowledged this configuration, {refused} refused a part, {pending} pending{state}"
-        ),
-    );
-    for node in keep_previous {
+    lines.add("envoys", format_args!("{envoys}"));
+    for node in &envoys.keep_previous {
         lines.add("", format_args!("{node} keeps its previous configuration"));
     }
 }
@@ -218,6 +203,7 @@ mod tests {
     use holdfast_envoy::explain::Explanation;
     use holdfast_envoy::explain::chain::ChainCandidate;
     use holdfast_envoy::explain::host::ChosenHost;
+    use holdfast_fallback::view::ServedState;
 
     use super::*;
 

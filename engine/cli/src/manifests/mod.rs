@@ -27,6 +27,12 @@ pub use incarnations::Incarnations;
 pub use read::{ManifestReading, Manifests};
 use serde::Serialize;
 
+/// Returns the line, from 1, of a field in the text of one document: of the innermost node on its path that exists.
+pub(crate) fn field_line(text: &str, field: &str) -> Option<u32> {
+    let (documents, _) = yaml::parse(text);
+    documents.first().map(|document| document.marks.find(field).0)
+}
+
 /// A problem of a file, or of a document that cannot be identified as an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Problem {

@@ -1,0 +1,196 @@
+//! Differences for people, as unified diffs.
+
+use std::fmt::{Arguments, Write};
+
+use super::lines::DiffLine;
+use super::report::{DiffOutcome, DiffReport, EarlierVersion, FaultOfObject, ObjectDifference};
+use crate::explain::short;
+use crate::printable::plain;
+
+/// Maximum number of faults of one object that are shown; the document has all.
+const DIFF_FAULTS_MAX: usize = 20;
+
+struct Text(String);
+
+impl Text {
+    /// A line of an object, with a label.
+    fn fact(&mut self, label: &str, line: Arguments<'_>) {
+        self.line(format_args!("  {label:<10}{line}"));
+    }
+
+    fn line(&mut self, line: Arguments<'_>) {
+        let line = line.to_string();
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.0, "{}", plain(&line));
+    }
+
+    fn difference(&mut self, lines: &[DiffLine]) {
+        for DiffLine { sign, text, fault } in lines {
+            match (sign, fault) {
+                ('@', _) => self.line(format_args!("{text}")),
+                (sign, None) => self.line(format_args!("{sign}{text}")),
+                (sign, Some(fault)) => self.line(format_args!("{sign}{text}  # <-- {fault}")),
+            }
+        }
+    }
+}
+
+/// Formats the differences.
+pub(crate) fn format(report: &DiffReport) -> String {
+    let mut text = Text(String::new());
+    if report.outcome == DiffOutcome::Same {
+        text.line(format_args!("Served as written."));
+    }
+    for gateway in &report.gateways {
+        text.line(format_args!("Gateway {}: {}", gateway.name, gateway.envoys));
+        for node in &gateway.envoys.keep_previous {
+            text.fact("", format_args!("{node} keeps its previous configuration"));
+        }
+    }
+    for (index, object) in report.objects.iter().enumerate() {
+        if index > 0 || !report.gateways.is_empty() {
+            text.0.push('\n');
+        }
+        difference(object, &mut text);
+    }
+    match report.routes_not_compared {
+        0 => {}
+        more => text.line(format_args!("The configuration of {more} more affected routes was not compared.")),
+    }
+    text.0
+}
+
+fn difference(object: &ObjectDifference, text: &mut Text) {
+    let desired = generation(object.desired_generation);
+    let place = object.place.as_ref().map(|place| format!(", {place}")).unwrap_or_default();
+    text.line(format_args!("{}, {desired}{place}", short(&object.object)));
+    for EarlierVersion { generation, since, section, except } in &object.served {
+        let section = if section.is_empty() { String::new() } else { format!("{section}: ") };
+        let except: Vec<&str> = except.iter().map(|section| &**section).collect();
+        let except = if except.is_empty() { String::new() } else { format!(", except for {}", except.join(", ")) };
+        text.fact("served", format_args!("{section}generation {generation}, known to be good since {since}{except}"));
+    }
+    for part in &object.closed {
+        let section = if part.section.is_empty() { "all of it" } else { &*part.section };
+        text.fact("served", format_args!("{section} {}", part.note()));
+    }
+    if object.served.is_empty() && object.closed.is_empty() && object.manifest.is_empty() {
+        text.fact("served", format_args!("as written, except for the fields and objects below"));
+    }
+    for fault in object.because.iter().take(DIFF_FAULTS_MAX) {
+        let FaultOfObject { object, field, message, detected_by, .. } = fault;
+        let field = if field.is_empty() { String::new() } else { format!(", {field}") };
+        text.fact("because", format_args!("{}{field}: {message} (found by {detected_by})", short(object)));
+    }
+    match object.because.len().saturating_sub(DIFF_FAULTS_MAX) {
+        0 => {}
+        more => text.fact("", format_args!("and {more} more")),
+    }
+    if !object.manifest.is_empty() {
+        let served =
+            object.served.first().map_or(desired.clone(), |served| format!("generation {}", served.generation));
+        text.line(format_args!("--- served: {} {served}", short(&object.object)));
+        text.line(format_args!("+++ desired: {} {desired}", short(&object.object)));
+        text.difference(&object.manifest);
+    }
+    for part in &object.configuration {
+        text.line(format_args!("--- served: Gateway {}: {}", part.gateway, part.part));
+        text.line(format_args!("+++ desired: Gateway {}: {}", part.gateway, part.part));
+        text.difference(&part.lines);
+    }
+    match object.more_parts {
+        0 => {}
+        more => text.line(format_args!("and {more} more parts of Envoy's configuration differ")),
+    }
+}
+
+fn generation(generation: Option<i64>) -> String {
+    generation.map_or_else(|| "which cannot be read".to_owned(), |generation| format!("generation {generation}"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use holdfast_api::apis::{Decoded, decode};
+    use holdfast_api::object::Object;
+    use holdfast_check::time::Moment;
+    use holdfast_graph::Detected;
+    use serde_json::json;
+
+    use super::super::lines::compare;
+    use super::super::manifest::{ServedContent, difference};
+    use super::super::report::DiffOfPart;
+    use super::*;
+
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating/diff.md");
+
+    fn route(first: &str, second: &str) -> Object {
+        let manifest = json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+            "metadata": {"name": "pay", "namespace": "shop"},
+            "spec": {
+                "parentRefs": [{"name": "public"}],
+                "hostnames": ["pay.example.com"],
+                "rules": [
+                    {"matches": [{"path": {"value": first}}], "backendRefs": [{"name": "pay", "port": 8080}]},
+                    {
+                        "matches": [{"path": {"type": "RegularExpression", "value": second}}],
+                        "backendRefs": [{"name": "refunds", "port": 8080}],
+                    },
+                ],
+            },
+        });
+        match decode(manifest, None) {
+            Decoded::Object(object, _) => *object,
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_example_of_the_page_is_what_is_printed() {
+        let field = "spec.rules[1].matches[0].path.value";
+        let message = "invalid regex: missing ]: \"[0-9+\"";
+        let (earlier, desired) = (route("/pay", "/refund/[0-9]+"), route("/pay/v2", "/refund/[0-9+"));
+        let faults = [(field, message)];
+        let manifest = difference(Some(&desired), &ServedContent::Earlier(&earlier, vec![]), &[], &faults);
+        let prefix =
+            |path: &str| format!("- match:\n    pathSeparatedPrefix: {path}\n  name: HTTPRoute/shop/pay/rules[0]\n");
+        let part = DiffOfPart {
+            gateway: "shop/public".into(),
+            part: "RDS http/80, virtual host pay.example.com, HTTPRoute shop/pay rules[0]".into(),
+            lines: compare(&prefix("/pay"), &prefix("/pay/v2"), &BTreeMap::new()),
+        };
+        let object = ObjectDifference {
+            object: desired.key.clone(),
+            desired_generation: Some(4),
+            place: Some("pay.yaml:1".into()),
+            served: vec![EarlierVersion {
+                generation: 3,
+                since: Moment(1_795_687_200),
+                section: "".into(),
+                except: [].into(),
+            }],
+            closed: Vec::new(),
+            because: vec![FaultOfObject {
+                object: desired.key.clone(),
+                generation: Some(4),
+                field: field.into(),
+                message: message.into(),
+                detected_by: Detected::Translation,
+            }],
+            manifest,
+            configuration: vec![part],
+            more_parts: 0,
+        };
+        let report = DiffReport {
+            outcome: DiffOutcome::Different,
+            objects: vec![object],
+            gateways: Vec::new(),
+            routes_not_compared: 0,
+        };
+        let first = "```\n$ holdfast diff HTTPRoute/shop/pay";
+        holdfast_golden::check_block(PAGE, (first, "```"), &format(&report));
+    }
+}
