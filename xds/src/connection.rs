@@ -28,7 +28,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cursor::Cursor;
 use crate::endpoints::endpoints_name;
@@ -38,7 +38,7 @@ use crate::{Outcome, ResourceType, Snapshot, Version};
 use crate::{delta, sotw, verdict};
 
 /// The two variants of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     /// Incremental: `DeltaAggregatedResources`.
@@ -184,6 +184,11 @@ impl Connection {
             resources: resources.into_iter().map(|(name, version)| (name, Some(version))).collect(),
         });
         verdicts.collect()
+    }
+
+    /// Returns whether the client has acknowledged everything that it should have.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.cursors.iter().filter(|cursor| cursor.subscribed).all(Cursor::is_settled)
     }
 
     /// Handles an incremental request. Types that are not served are ignored.

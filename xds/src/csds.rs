@@ -17,7 +17,7 @@ use crate::Fleets;
 use crate::admission::Belonging;
 use crate::fleets::StreamState;
 use crate::gate::unauthenticated;
-use crate::view::{self, ResourceView};
+use crate::view::{self, EnvoyResource};
 
 /// The CSDS service.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ fn client(stream: &StreamState) -> ClientConfig {
     }
 }
 
-fn resource(resource: ResourceView) -> GenericXdsConfig {
+fn resource(resource: EnvoyResource) -> GenericXdsConfig {
     let (config, client) = match resource.status {
         view::ResourceStatus::Synced => (ConfigStatus::Synced, ClientResourceStatus::Acked),
         view::ResourceStatus::Stale => (ConfigStatus::Stale, ClientResourceStatus::Requested),

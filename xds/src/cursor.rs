@@ -88,6 +88,12 @@ impl Cursor {
         }
     }
 
+    /// Returns whether the client has acknowledged everything that it should have.
+    pub(crate) fn is_settled(&self) -> bool {
+        let queues = [&self.changes, &self.removals, &self.parked];
+        queues.into_iter().all(DueQueue::is_empty) && self.flights.is_empty()
+    }
+
     /// Returns whether the client subscribed to this resource.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.wildcard || self.names.contains(name)

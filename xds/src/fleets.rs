@@ -1,6 +1,7 @@
 //! Offers to each fleet, shared between the deciding code and the streams of the Envoys.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -11,9 +12,10 @@ use tracing::warn;
 use crate::audiences::{AudienceOffer, Edition, FleetAudiences};
 use crate::connection::{Connection, Protocol};
 use crate::counts::{FleetCounters, PushCounts};
+use crate::history::StreamHistory;
 use crate::limits::REFUSED_MAX;
 use crate::silence::{ClientActivity, LostEnvoys, SilentEnvoy};
-use crate::view::EnvoyView;
+use crate::view::{self, EnvoyResource, EnvoyView};
 use crate::{EnvoyId, Offers, ResourceType, Version};
 
 /// The resources that each fleet should have; all clones share the same state.
@@ -78,11 +80,29 @@ pub(crate) struct StreamState {
     pub(crate) number: u64,
     pub(crate) envoy: EnvoyId,
     pub(crate) protocol: Protocol,
-    activity: ClientActivity,
+    pub(crate) client: StreamClient,
     connection: Mutex<Connection>,
+    history: Mutex<StreamHistory>,
+}
+
+/// The client of a stream: how it is connected, and what it proved.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamClient {
+    pub(crate) activity: ClientActivity,
+    /// The address; `None` on a unix socket.
+    pub(crate) address: Option<IpAddr>,
+    /// Whether the client proved its Gateway.
+    pub(crate) is_proven: bool,
+    /// When it connected, in seconds of Unix time.
+    pub(crate) connected: i64,
 }
 
 impl StreamState {
+    /// Returns the times of the stream; the lock is never held across a wait.
+    pub(crate) fn history(&self) -> MutexGuard<'_, StreamHistory> {
+        lock(&self.history)
+    }
+
     /// Returns the state machine of the stream; the lock is never held across a wait.
     pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {
         lock(&self.connection)
@@ -148,6 +168,13 @@ impl Fleets {
         self.streams().iter().map(|stream| EnvoyView::of(stream)).collect()
     }
 
+    /// Returns the resources to which the Envoys of this node subscribed, by fleet and stream; the newest stream of a
+    /// fleet is the last one.
+    pub fn resources_of(&self, node: &str) -> Vec<(Arc<str>, Vec<EnvoyResource>)> {
+        let streams = self.streams().into_iter().filter(|stream| *stream.envoy.node == *node);
+        streams.map(|stream| (stream.envoy.fleet.clone(), view::resources(&stream.connection()))).collect()
+    }
+
     /// Returns the number of connected Envoys, by fleet; fleets without any are left out.
     pub fn connected(&self) -> BTreeMap<String, usize> {
         let mut connected = BTreeMap::new();
@@ -176,7 +203,7 @@ impl Fleets {
         let mut by_node: BTreeMap<_, Option<SilentEnvoy>> = BTreeMap::new();
         for stream in self.streams() {
             let envoy = stream.envoy.clone();
-            let quiet = stream.activity.silence(now);
+            let quiet = stream.client.activity.silence(now);
             let silent = quiet.map(|quiet| SilentEnvoy { envoy: envoy.clone(), quiet, connected: true });
             // An Envoy that connected again may have an old connection, on which no bytes arrive.
             let node = by_node.entry((envoy.fleet, envoy.node)).or_insert_with(|| silent.clone());
@@ -208,7 +235,7 @@ impl Fleets {
     }
 
     /// Adds a stream of an identified Envoy.
-    pub(crate) fn join(&self, envoy: EnvoyId, protocol: Protocol, activity: ClientActivity) -> Membership {
+    pub(crate) fn join(&self, envoy: EnvoyId, protocol: Protocol, client: StreamClient) -> Membership {
         self.0.lost.came(&envoy);
         let number = self.0.opened.fetch_add(1, Relaxed);
         let mut fleets = lock(&self.0.fleets);
@@ -223,7 +250,8 @@ impl Fleets {
             connection.was_refused(ResourceType::Secret, name, *version);
         }
         let connection = Mutex::new(connection);
-        let state = Arc::new(StreamState { number, envoy, protocol, activity, connection });
+        let history = Mutex::new(StreamHistory { connected: client.connected, ..StreamHistory::default() });
+        let state = Arc::new(StreamState { number, envoy, protocol, client, connection, history });
         lock(&self.0.streams).insert(number, state.clone());
         Membership { fleets: self.clone(), state, counters, refused_secrets, offers: Some(offers), seen: None }
     }
@@ -280,8 +308,8 @@ impl Drop for Membership {
         let EnvoyId { fleet, node, .. } = &self.state.envoy;
         let is_same = |stream: &Arc<StreamState>| (&stream.envoy.fleet, &stream.envoy.node) == (fleet, node);
         let now = Instant::now();
-        if self.state.activity.is_lost(now) && !streams.values().any(is_same) {
-            self.fleets.0.lost.left(&self.state.envoy, &self.state.activity, now);
+        if self.state.client.activity.is_lost(now) && !streams.values().any(is_same) {
+            self.fleets.0.lost.left(&self.state.envoy, &self.state.client.activity, now);
         }
         drop(streams);
         // A fleet that is neither published nor has Envoys is removed.
@@ -297,7 +325,7 @@ impl Drop for Membership {
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
     use super::*;
-    use crate::testing::{envoy, routes};
+    use crate::testing::{client, envoy, routes};
 
     fn everyone(text: &str) -> Offers {
         Offers::everyone(routes(text))
@@ -307,7 +335,7 @@ mod tests {
     async fn publishing_equal_content_again_wakes_no_stream() {
         let fleets = Fleets::new();
         fleets.publish("a/b", everyone("x=1"));
-        let mut member = fleets.join(envoy("a/b e"), Protocol::Delta, ClientActivity::of_new(Instant::now()));
+        let mut member = fleets.join(envoy("a/b e"), Protocol::Delta, client(ClientActivity::of_new(Instant::now())));
         assert_eq!(member.next_offer().await.snapshot, routes("x=1"));
         fleets.publish("a/b", everyone("x=1"));
         assert!(!member.offers.as_ref().unwrap().has_changed().unwrap());
@@ -319,11 +347,11 @@ mod tests {
     async fn a_withdrawn_fleet_leaves_connected_envoys_unchanged_and_serves_no_new_ones() {
         let fleets = Fleets::new();
         fleets.publish("a/b", everyone("x=1"));
-        let mut member = fleets.join(envoy("a/b e"), Protocol::Delta, ClientActivity::of_new(Instant::now()));
+        let mut member = fleets.join(envoy("a/b e"), Protocol::Delta, client(ClientActivity::of_new(Instant::now())));
         member.next_offer().await;
         fleets.withdraw("a/b");
         assert!(!member.offers.as_ref().unwrap().has_changed().unwrap());
-        let late = fleets.join(envoy("a/b late"), Protocol::Delta, ClientActivity::of_new(Instant::now()));
+        let late = fleets.join(envoy("a/b late"), Protocol::Delta, client(ClientActivity::of_new(Instant::now())));
         assert!(late.offers.as_ref().unwrap().borrow().is_none());
         fleets.publish("a/b", everyone("y=1"));
         assert_eq!(member.next_offer().await.snapshot, routes("y=1"));
@@ -332,8 +360,8 @@ mod tests {
     #[tokio::test]
     async fn unpublished_fleets_leave_nothing_behind() {
         let fleets = Fleets::new();
-        let first = fleets.join(envoy("no/such e1"), Protocol::Sotw, ClientActivity::of_new(Instant::now()));
-        let second = fleets.join(envoy("no/such e2"), Protocol::Delta, ClientActivity::of_new(Instant::now()));
+        let first = fleets.join(envoy("no/such e1"), Protocol::Sotw, client(ClientActivity::of_new(Instant::now())));
+        let second = fleets.join(envoy("no/such e2"), Protocol::Delta, client(ClientActivity::of_new(Instant::now())));
         assert_eq!(fleets.connected(), BTreeMap::from([("no/such".to_owned(), 2)]));
         drop((first, second));
         assert!(fleets.connected().is_empty());
@@ -347,7 +375,11 @@ mod tests {
     async fn envoys_are_shown_by_fleet_then_node_then_age() {
         let fleets = Fleets::new();
         let members = [("b/b", "e1"), ("a/a", "e2"), ("a/a", "e1"), ("a/a", "e1")].map(|(fleet, node)| {
-            fleets.join(envoy(&format!("{fleet} {node}")), Protocol::Delta, ClientActivity::of_new(Instant::now()))
+            fleets.join(
+                envoy(&format!("{fleet} {node}")),
+                Protocol::Delta,
+                client(ClientActivity::of_new(Instant::now())),
+            )
         });
         let shown: Vec<_> = fleets
             .envoys()

@@ -139,7 +139,7 @@ mod tests {
     use crate::Fleets;
     use crate::connection::Protocol;
     use crate::limits::KEEPALIVE;
-    use crate::testing::envoy;
+    use crate::testing::{client, envoy};
 
     fn silent(fleets: &Fleets, now: Instant) -> Vec<(String, bool)> {
         fleets.silent_at(now).into_iter().map(|silent| (silent.envoy.node.to_string(), silent.connected)).collect()
@@ -149,8 +149,8 @@ mod tests {
     async fn an_envoy_is_silent_until_bytes_of_it_are_read() {
         let fleets = Fleets::new();
         let (one, two) = (ClientActivity::of_new(Instant::now()), ClientActivity::of_new(Instant::now()));
-        let _first = fleets.join(envoy("a/b one"), Protocol::Delta, one.clone());
-        let _second = fleets.join(envoy("a/b two"), Protocol::Sotw, two.clone());
+        let _first = fleets.join(envoy("a/b one"), Protocol::Delta, client(one.clone()));
+        let _second = fleets.join(envoy("a/b two"), Protocol::Sotw, client(two.clone()));
         let now = Instant::now();
         two.bytes_read(now + KEEPALIVE);
         let now = now + SILENCE_MAX;
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(silent(&fleets, now), []);
         let now = now + SILENCE_MAX;
         assert_eq!(silent(&fleets, now), [("one".to_owned(), true), ("two".to_owned(), true)]);
-        let _new = fleets.join(envoy("a/b one"), Protocol::Delta, ClientActivity::of_new(now));
+        let _new = fleets.join(envoy("a/b one"), Protocol::Delta, client(ClientActivity::of_new(now)));
         assert_eq!(silent(&fleets, now), [("two".to_owned(), true)], "an Envoy with a new and an old connection");
     }
 

@@ -13,7 +13,7 @@ use crate::admission::Belonging;
 use crate::connection::{ClientVerdict, Connection, Protocol, Violation};
 use crate::counts::PushCount;
 use crate::event_sender::EventSender;
-use crate::fleets::{Fleets, Membership};
+use crate::fleets::{Fleets, Membership, StreamClient};
 use crate::identity::IdentityError;
 use crate::limits::{FIRST_MESSAGE_TIMEOUT, STREAM_AGE_MAX};
 use crate::managed::ManagedClaims;
@@ -115,8 +115,14 @@ async fn converse<R: Request>(
     })?;
     let EnvoyId { fleet, node, build } = &envoy;
     info!(%fleet, %node, %build, protocol = ?R::PROTOCOL, "Envoy connected");
+    let client = StreamClient {
+        activity: peer.activity().clone(),
+        address: peer.address(),
+        is_proven: matches!(belonging, Belonging::Proven(_)),
+        connected: now(),
+    };
     let mut stream = ClientStream {
-        member: context.fleets.join(envoy.clone(), R::PROTOCOL, peer.activity().clone()),
+        member: context.fleets.join(envoy.clone(), R::PROTOCOL, client),
         sender: EventSender::begin(context.notices, envoy.clone(), first.reports_versions()).await,
         belonging,
         turn: 0,
@@ -157,6 +163,11 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
+/// Returns the time in seconds of Unix time.
+fn now() -> i64 {
+    i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX)
+}
+
 /// Returns the fraction of its lifetime by which a stream ends earlier, from 0 to 0.1: different for each stream, and
 /// deterministic.
 fn earlier(envoy: &EnvoyId, stream: u64) -> f64 {
@@ -190,6 +201,7 @@ impl ClientStream {
         self.take_in(first).await?;
         let mut may_send = true;
         loop {
+            self.compare();
             tokio::select! {
                 // All available requests are read before anything is sent: an Envoy that reconnects reports its
                 // resources of each type in a separate request, and what is sent depends on all of them.
@@ -231,6 +243,7 @@ impl ClientStream {
         let verdicts = request.apply(&mut state.connection());
         for ClientVerdict { kind, outcome, resources } in verdicts.map_err(|error| invalid(&error))? {
             self.count(&outcome, kind);
+            state.history().answered(kind, &outcome, resources.iter().map(|(name, _)| name), now());
             if let Outcome::Refused { message } = &outcome {
                 self.remember_refused(kind, &resources);
                 let names: Vec<&str> = resources.iter().take(NAMES_LOGGED).map(|(name, _)| &**name).collect();
@@ -241,6 +254,12 @@ impl ClientStream {
         }
         self.report_pending().await;
         Ok(())
+    }
+
+    /// Records whether the client has everything that it should have.
+    fn compare(&self) {
+        let is_settled = self.member.state.connection().is_settled();
+        self.member.state.history().compared(is_settled, now());
     }
 
     /// Reports pending notices, including the resources that the client already had.

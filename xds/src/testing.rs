@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins};
 
+use crate::fleets::StreamClient;
+use crate::silence::ClientActivity;
 use crate::{EnvoyId, Resource, ResourceType, Snapshot};
 
 /// Returns the identity of an Envoy that is written as `infra/public envoy-1` or `infra/public envoy-1 1.40.0`.
@@ -11,6 +13,11 @@ pub(crate) fn envoy(text: &str) -> EnvoyId {
     let mut words = text.split(' ').map(Arc::from);
     let mut word = || words.next().unwrap_or_default();
     EnvoyId { fleet: word(), node: word(), build: word() }
+}
+
+/// Returns a client of a unix socket.
+pub(crate) fn client(activity: ClientActivity) -> StreamClient {
+    StreamClient { activity, address: None, is_proven: false, connected: 0 }
 }
 
 /// Returns a snapshot of routes that are written as `a=1 b=2`, each with its content.

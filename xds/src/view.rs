@@ -1,15 +1,17 @@
 //! Diagnostic view of a connected Envoy: names and versions, never contents.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ResourceType;
 use crate::connection::{Connection, Protocol};
 use crate::cursor::Cursor;
 use crate::due::LastSent;
 use crate::fleets::StreamState;
+use crate::history::StreamHistory;
 
 /// One connected Envoy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,12 +26,19 @@ pub struct EnvoyView {
     pub protocol: Protocol,
     /// The number of the stream since the server started.
     pub stream: u64,
+    /// The address; unset on a unix socket.
+    pub address: Option<IpAddr>,
+    /// Whether the Envoy proved its Gateway by a certificate or a token. If not, the socket admits every client.
+    #[serde(rename = "isProven")]
+    pub is_proven: bool,
+    /// When it connected and answered.
+    pub history: StreamHistory,
     /// State by type: `CDS`, `EDS`, `SDS`, `LDS`, `RDS`. Types without a subscription are left out.
     pub types: BTreeMap<&'static str, TypeView>,
 }
 
 /// State of an Envoy for one type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeView {
     /// Whether the Envoy subscribed to all resources.
     pub wildcard: bool,
@@ -48,20 +57,30 @@ pub struct TypeView {
 }
 
 /// The status of a resource at an Envoy, in the terms of CSDS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ResourceStatus {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ResourceStatus {
+    /// The Envoy has acknowledged it.
     Synced,
+    /// It was sent and not answered yet, or the Envoy has another version of it.
     Stale,
+    /// It is still to be sent for the first time.
     NotSent,
+    /// The Envoy has refused it.
     Refused,
 }
 
 /// A resource to which an Envoy subscribed.
-pub(crate) struct ResourceView {
-    pub(crate) kind: ResourceType,
-    pub(crate) name: Arc<str>,
-    pub(crate) version: String,
-    pub(crate) status: ResourceStatus,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvoyResource {
+    /// The type.
+    pub kind: ResourceType,
+    /// The name.
+    pub name: Arc<str>,
+    /// The version that the Envoy should have.
+    pub version: String,
+    /// The status of that version.
+    pub status: ResourceStatus,
 }
 
 impl EnvoyView {
@@ -78,6 +97,9 @@ impl EnvoyView {
             build: stream.envoy.build.clone(),
             protocol: stream.protocol,
             stream: stream.number,
+            address: stream.client.address,
+            is_proven: stream.client.is_proven,
+            history: stream.history().clone(),
             types,
         }
     }
@@ -109,11 +131,11 @@ impl TypeView {
 }
 
 /// Returns every existing resource with a subscription of the client, by type and name.
-pub(crate) fn resources(connection: &Connection) -> Vec<ResourceView> {
+pub(crate) fn resources(connection: &Connection) -> Vec<EnvoyResource> {
     ResourceType::ALL.into_iter().flat_map(|kind| resources_of(connection.cursor(kind))).collect()
 }
 
-fn resources_of(cursor: &Cursor) -> impl Iterator<Item = ResourceView> {
+fn resources_of(cursor: &Cursor) -> impl Iterator<Item = EnvoyResource> {
     let flying: BTreeSet<&str> =
         cursor.flights.iter().flat_map(|flight| flight.items.iter().map(|item| &*item.name)).collect();
     let wanted = cursor.seen.iter().filter(|(name, _)| cursor.wants(name));
@@ -127,6 +149,6 @@ fn resources_of(cursor: &Cursor) -> impl Iterator<Item = ResourceView> {
         } else {
             ResourceStatus::Synced
         };
-        ResourceView { kind: cursor.kind, name: name.clone(), version: resource.version.to_string(), status }
+        EnvoyResource { kind: cursor.kind, name: name.clone(), version: resource.version.to_string(), status }
     })
 }

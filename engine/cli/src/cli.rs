@@ -9,9 +9,11 @@ use clap::{Parser, Subcommand, ValueEnum};
 use super::commands::bootstrap::BootstrapArgs;
 use super::commands::certgen::CertgenArgs;
 use super::commands::check::CheckArgs;
+use super::commands::config::ConfigArgs;
 use super::commands::demo::DemoArgs;
 use super::commands::diff::DiffArgs;
 use super::commands::drain::DrainArgs;
+use super::commands::envoys::EnvoysArgs;
 use super::commands::explain::ExplainArgs;
 use super::commands::probe::ProbeArgs;
 use super::commands::run::RunArgs;
@@ -80,6 +82,22 @@ pub enum Command {
                             valid, or Holdfast has not read the object. 3: Holdfast cannot be reached."
     )]
     Diff(DiffArgs),
+    /// List the Envoys of a running Holdfast: how they are connected, and whether they have what is published
+    #[command(
+        long_about = "List the Envoys of a running Holdfast: Gateway, node, build, address, identity, and whether each has \
+                            acknowledged everything that it should have, since when not, and its last refusal.\n\nExit \
+                            code 0: at least one Envoy is connected, and all have acknowledged everything. 1: none is, or \
+                            one has not. 2: the command line is not valid. 3: Holdfast cannot be reached."
+    )]
+    Envoys(EnvoysArgs),
+    /// List the configuration that a running Holdfast has published, with the objects beside each entry
+    #[command(
+        long_about = "List the configuration that a running Holdfast has published: listeners, routes, clusters, \
+                            endpoints or secrets (without values), with the objects that each entry was made from.\n\n\
+                            Exit code 0: printed. 2: the command line is not valid, the Gateway is not served, or the \
+                            Envoy is not connected. 3: Holdfast cannot be reached."
+    )]
+    Config(ConfigArgs),
     /// Print a bootstrap configuration with which any Envoy (1.36 and later) joins a Gateway
     Bootstrap(BootstrapArgs),
     /// Create and renew the certificates of the xDS server and of its Envoys

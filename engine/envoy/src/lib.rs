@@ -8,5 +8,6 @@ pub mod explain;
 pub mod features;
 pub mod hold;
 pub mod inspect;
+pub mod listing;
 pub mod model;
 pub mod refusal;

@@ -32,7 +32,21 @@ pub struct Failed {
     pub body: Bytes,
 }
 
+/// The Envoys that refuse what others of their build accepted: by Gateway and node, the message of the last refusal.
+pub type OutlierMessages = BTreeMap<(Arc<str>, Arc<str>), String>;
+
 impl Engine {
+    /// Returns the Envoys that refuse what others of their build accepted.
+    pub fn outliers(&self) -> OutlierMessages {
+        let of_scope = |scope: &FallbackScope| {
+            let outliers = scope.members.outliers();
+            let named =
+                outliers.map(|(node, outlier)| ((scope.id.name.clone(), node.clone()), outlier.message().to_owned()));
+            named.collect::<Vec<_>>()
+        };
+        self.scopes.iter().flat_map(of_scope).collect()
+    }
+
     /// Returns the plan of every scope, with all its inputs.
     pub fn plans(&self) -> Value {
         let scopes: Vec<Value> = self.scopes.iter().map(|scope| plan(scope, self)).collect();

@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use anyhow::{Error, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use holdfast_scenario_tests::hammer::Shot;
-use holdfast_scenario_tests::process::Process;
+use holdfast_scenario_tests::process::{Process, signal};
 use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, envoy, stories, until};
 
@@ -13,8 +13,70 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!(
         "envoys",
         true,
-        [delta, state_of_the_world, holdfast_starts_after_envoy, both_at_once, managed_over_a_unix_socket]
+        [
+            delta,
+            state_of_the_world,
+            holdfast_starts_after_envoy,
+            both_at_once,
+            managed_over_a_unix_socket,
+            listed_with_their_state
+        ]
     )
+}
+
+/// `holdfast envoys` has no Envoy, then one in step, one that refused something, and at last one that does not answer.
+async fn listed_with_their_state(world: World) -> Result<()> {
+    let _one = world.backend("one").await?;
+    let port = world.gateway()?;
+    world.route("one", &prefix("/one", "one"))?;
+    let options = HoldfastOptions::new(&world)?.without_envoy();
+    let holdfast = world.run_with(options.clone()).await?;
+    let diagnostics = format!("127.0.0.1:{}", holdfast.options.diagnostics);
+    let list = async |args: &[&str], code: i32, words: &[&str]| -> Result<()> {
+        let finished = world.command(&[&["envoys", "--diagnostics", &diagnostics], args].concat()).await?;
+        finished.expect_code(code)?.expect_output(words)?;
+        Ok(())
+    };
+    list(&[], 1, &["No Envoy is connected."]).await?;
+    let envoy = start(&world, &options, true).await?;
+    get(port, "/one").comes_to_reach("one").await?;
+    until("it is in step", || list(&[], 0, &["default/public", "sotw", "in step, last acknowledged"])).await?;
+    list(&["--gateway", "default/public", "-o", "json"], 0, &["\"behindSince\": null", "\"isProven\": false"]).await?;
+    list(&["--gateway", "default/other"], 1, &["No Envoy is connected."]).await?;
+    let page = holdfast.diagnostics("/debug/envoys").await?;
+    let node = page["connected"][0]["node"].as_str().context("no node")?.to_owned();
+    let config = async |args: &[&str], code: i32, words: &[&str]| -> Result<()> {
+        let finished = world.command(&[&["config", "--diagnostics", &diagnostics], args].concat()).await?;
+        finished.expect_code(code)?.expect_output(words)?;
+        Ok(())
+    };
+    let acknowledged = format!("{node} has acknowledged");
+    let words = [
+        "virtual host",
+        "path /one or below: rules[0]: to service/default/one/8080  [HTTPRoute default/one]",
+        &acknowledged,
+    ];
+    config(&["routes", "--envoy", &node], 0, &words).await?;
+    config(&["routes", "--host", "any.test"], 0, &words[..2]).await?;
+    config(&["listeners"], 0, &["plain, any server name: HTTP, routes http/", "Gateway default/public]"]).await?;
+    config(
+        &["clusters", "--gateway", "default/public"],
+        0,
+        &["default/public  service/default/one/8080", "EDS, plain"],
+    )
+    .await?;
+    config(&["endpoints", "-o", "json"], 0, &["\"action\": \"127.0.0.1:"]).await?;
+    config(&["routes", "--envoy", "nobody"], 2, &["no Envoy nobody is connected"]).await?;
+    config(&["routes", "--gateway", "default/other"], 2, &["Gateways: default/public"]).await?;
+    config(&["clusters", "--host", "any.test"], 2, &["host selects routes only"]).await?;
+    // The Envoy stops: first it does not answer an edit, then nothing comes from it.
+    signal(envoy.id(), "STOP");
+    world.route("two", &prefix("/two", "one"))?;
+    until("it is behind", || list(&[], 1, &["behind for", "RDS", "sent and not acknowledged"])).await?;
+    until("it does not answer", || list(&[], 1, &["does not answer for"])).await?;
+    signal(envoy.id(), "CONT");
+    get(port, "/two").comes_to_reach("one").await?;
+    until("it is in step again", || list(&[], 0, &["in step"])).await
 }
 
 fn prefix(path: &str, backend: &str) -> String {

@@ -310,5 +310,8 @@ async fn client_status_lists_resources_of_each_envoy_without_contents() {
     assert_eq!(views[0]["types"]["CDS"]["synced"], 1);
     assert_eq!(views[0]["types"]["SDS"]["unanswered"], 1);
     assert_eq!(views[0]["types"]["SDS"]["refused"]["s"], Version::of(b"PRIVATE-KEY-canary").to_string());
+    let history = &views[0]["history"];
+    assert_eq!((&history["refused"]["type"], &history["refused"]["resources"][0]), (&"SDS".into(), &"s".into()));
+    assert!(history["behind"].is_i64() && history["acknowledged"].is_i64() && !views[0]["isProven"].as_bool().unwrap());
     assert!(!views.to_string().contains("canary"));
 }

@@ -1,7 +1,7 @@
 //! Diagnostics pages as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use holdfast_api::object::Object;
 use holdfast_api::snapshot::ObjectSnapshot;
@@ -12,8 +12,6 @@ use holdfast_graph::{ObjectKey, Origins};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 use serde_json::{Value, json};
 
-use super::State;
-use crate::envoy::ManagedEnvoy;
 use crate::serve::core::{Core, ManifestPositions};
 use crate::store::persist::Persisted;
 
@@ -123,14 +121,6 @@ pub fn store(persisted: Option<&Persisted>, remembered: &Value) -> Value {
         "sealed": statistics.sealed,
         "scopes": remembered,
     })
-}
-
-/// The connected Envoys with the state of each, and the managed Envoys.
-pub fn envoys(state: &State) -> Value {
-    let managed: Vec<ManagedEnvoy> = state.envoys.as_ref().map_or_else(Vec::new, |views| {
-        views.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
-    });
-    json!({ "connected": state.fleets.envoys(), "managed": managed })
 }
 
 /// The status of every object, and the served Gateways.

@@ -6,6 +6,8 @@ pub mod certificate_metrics;
 pub mod debug;
 mod diff;
 mod door;
+mod entries;
+mod envoys;
 mod explain;
 pub mod fallback_metrics;
 pub mod input_metrics;
@@ -19,6 +21,7 @@ use std::sync::Arc;
 
 use axum::Router;
 pub use door::ConnectionLimits;
+pub(crate) use envoys::EnvoyRow;
 use holdfast_xds::Fleets;
 pub use pages::{debug_pages, metrics_pages};
 use tokio::net::TcpListener;

@@ -15,8 +15,9 @@ use holdfast_fallback::view::FallbackReport;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::entries::EntriesQuery;
 use super::explain::ExplainQuery;
-use super::{State, debug, diff};
+use super::{State, debug, diff, envoys};
 use crate::diff::DiffFacts;
 use crate::explain::{ExplainFacts, RunningFacts};
 use crate::manifests::positions;
@@ -30,7 +31,7 @@ const PAGE_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The pages below `/debug`.
 pub fn debug_pages(state: State) -> Router {
-    let index = "/debug/health\n/debug/config/fallback\n/debug/config/successful\n/debug/config/failed\n/debug/config/raw-error\n\
+    let index = "/debug/health\n/debug/config/fallback\n/debug/config/successful\n/debug/config/failed\n/debug/config/raw-error\n/debug/config/entries?part=routes\n\
                  /debug/graph\n/debug/graph?format=dot\n/debug/plan\n/debug/envoys\n/debug/statuses\n/debug/faults\n\
                  /debug/store\n/debug/policies\n/debug/explain?method=GET&url=URL\n/debug/diff\n/debug/diff?object=KIND/NAMESPACE/NAME\n";
     let pages = Router::new()
@@ -40,13 +41,14 @@ pub fn debug_pages(state: State) -> Router {
         .route("/debug/config/fallback", get(fallback))
         .route("/debug/config/successful", get(config))
         .route("/debug/config/failed", get(failed))
+        .route("/debug/config/entries", get(entries))
         .route("/debug/config/raw-error", get(raw_error))
         .route("/debug/plan", get(plan))
         .route("/debug/store", get(store))
         .route("/debug/policies", get(policies))
         .route("/debug/graph", get(graph))
         .route("/debug/faults", get(faults))
-        .route("/debug/envoys", get(envoys))
+        .route("/debug/envoys", get(envoys_page))
         .route("/debug/explain", get(explain))
         .route("/debug/diff", get(differences))
         .route("/debug/statuses", get(statuses))
@@ -140,6 +142,21 @@ async fn health(Extract(state): Extract<State>) -> Response {
     located.await.map_or_else(|_| ending(), |health| Json(health).into_response())
 }
 
+/// A part of the published configuration: `part`, `gateway`, `host` and `envoy`, as in `holdfast config`.
+async fn entries(Extract(state): Extract<State>, Query(query): Query<Vec<(String, String)>>) -> Response {
+    let query = match EntriesQuery::read(query) {
+        Ok(query) => query,
+        Err(why) => return bad_request(&why),
+    };
+    let Some(published) = state.handle.query(|core| core.published.clone()).await else { return ending() };
+    // Decoding the resources takes time, so it does not run on the main loop.
+    match tokio::task::spawn_blocking(move || query.answer(&published, &state.fleets)).await {
+        Ok(Ok(page)) => Json(page).into_response(),
+        Ok(Err(why)) => bad_request(&why),
+        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "the configuration could not be read\n").into_response(),
+    }
+}
+
 async fn fallback(Extract(state): Extract<State>) -> Response {
     let page = |core: &Core| FallbackPage { report: core.engine.fallback(), health: core.health().summary() };
     match state.handle.query(page).await {
@@ -227,8 +244,9 @@ fn bad_request(why: &str) -> Response {
     (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response()
 }
 
-async fn envoys(Extract(state): Extract<State>) -> Response {
-    Json(debug::envoys(&state)).into_response()
+async fn envoys_page(Extract(state): Extract<State>) -> Response {
+    let outliers = state.handle.query(|core| core.engine.outliers()).await;
+    json(outliers.map(|outliers| envoys::page(&state, &outliers)))
 }
 
 async fn metrics(Extract(state): Extract<State>) -> Response {

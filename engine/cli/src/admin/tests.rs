@@ -175,7 +175,7 @@ async fn pages_show_served_configuration_and_faults() {
     assert!(it.json("/debug/graph").await.to_string().contains("Service:shop/nowhere"));
     assert!(it.debug("/debug/graph?format=dot").await.1.starts_with("digraph"));
     assert_eq!(it.debug("/debug/graph?format=png").await.0, 400);
-    assert_eq!(it.json("/debug/envoys").await, json!({ "connected": [], "managed": [] }));
+    assert_eq!(it.json("/debug/envoys").await, json!({ "connected": [], "lost": [], "managed": [] }));
     assert_eq!(it.debug("/nowhere").await.0, 404);
 
     it.end.send(true).unwrap();

@@ -5,9 +5,11 @@
 pub mod bootstrap;
 pub mod certgen;
 pub mod check;
+pub mod config;
 pub mod demo;
 pub mod diff;
 pub mod drain;
+pub mod envoys;
 pub mod explain;
 pub mod probe;
 pub mod run;
@@ -32,6 +34,8 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Translate(args) => translate::run(args),
         Command::Explain(args) => explain::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Envoys(args) => envoys::run(&args),
+        Command::Config(args) => config::run(&args),
         Command::Bootstrap(args) => bootstrap::run(args),
         Command::Certgen(args) => certgen::run(args),
         Command::Status(args) => status::run(&args),

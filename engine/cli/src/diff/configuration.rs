@@ -43,12 +43,15 @@ struct ResourcePart {
 
 impl ResourcePart {
     /// Returns whether it belongs to one of the replaced rules.
-    fn is_of(&self, replaced: &BTreeSet<(ObjectKey, String)>) -> bool {
+    fn is_of(&self, replaced: &RulesReplaced) -> bool {
         let section = self.section.as_ref();
         section
             .is_some_and(|section| self.owners.iter().any(|owner| replaced.contains(&(owner.clone(), section.clone()))))
     }
 }
+
+/// The rules that translation replaces, by object and section.
+type RulesReplaced = BTreeSet<(ObjectKey, String)>;
 
 /// The parts of the resources of a Gateway, by name.
 type PartsByName = BTreeMap<String, ResourcePart>;
@@ -85,7 +88,7 @@ pub(super) fn differences(facts: &DiffFacts) -> Vec<ConfigurationDifference> {
 }
 
 /// Returns the configuration that the desired objects of the subset have, and the rules that translation replaces.
-fn desired(facts: &DiffFacts) -> (BTreeMap<Arc<str>, Snapshot>, BTreeSet<(ObjectKey, String)>) {
+fn desired(facts: &DiffFacts) -> (BTreeMap<Arc<str>, Snapshot>, RulesReplaced) {
     let mut engine = Engine::new(facts.settings.clone());
     let now = u64::try_from(facts.now).unwrap_or_default().saturating_mul(1000);
     let is_compared = |key: &ObjectKey| !is_route(key) || facts.subset.routes.contains(key);

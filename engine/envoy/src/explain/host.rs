@@ -34,7 +34,7 @@ pub enum DomainMatch {
 }
 
 /// Returns the virtual host for an authority.
-pub(super) fn choose<'c>(
+pub(crate) fn choose<'c>(
     configuration: &'c RouteConfiguration,
     authority: &str,
 ) -> Option<(&'c VirtualHost, ChosenHost)> {

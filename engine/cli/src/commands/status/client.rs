@@ -33,7 +33,7 @@ pub(crate) async fn fetch(diagnostics: &Diagnostics, page: &str) -> anyhow::Resu
 }
 
 /// The body of a page.
-pub(super) async fn get(diagnostics: &Diagnostics, page: &str) -> anyhow::Result<Bytes> {
+pub(crate) async fn get(diagnostics: &Diagnostics, page: &str) -> anyhow::Result<Bytes> {
     match fetch(diagnostics, page).await? {
         DiagnosticsAnswer::Ok(body) => Ok(body),
         DiagnosticsAnswer::BadRequest(why) => anyhow::bail!("the response has status 400: {why}"),

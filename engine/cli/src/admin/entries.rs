@@ -1,0 +1,111 @@
+//! The page `/debug/config/entries`: a part of the published configuration, with the objects beside each entry.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_envoy::listing::{ConfigPart, ListedEntry, entries};
+use holdfast_xds::{EnvoyResource, Fleets, ResourceStatus, Snapshot};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// The query of the page.
+#[derive(Debug)]
+pub(super) struct EntriesQuery {
+    part: ConfigPart,
+    gateway: Option<String>,
+    host: Option<String>,
+    envoy: Option<String>,
+}
+
+/// A resource at the Envoy of the query.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AtEnvoy {
+    /// The state of the version that the Envoy should have; unset if it has not subscribed to the resource.
+    status: Option<ResourceStatus>,
+    /// Whether that is the published version: an Envoy may have a configuration of its own.
+    is_published: bool,
+}
+
+/// An entry with its Gateway.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EntryOfGateway {
+    gateway: Arc<str>,
+    #[serde(flatten)]
+    entry: ListedEntry,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    envoy: Option<AtEnvoy>,
+}
+
+impl EntriesQuery {
+    /// Reads the parameters of the page.
+    pub(super) fn read(parameters: Vec<(String, String)>) -> Result<Self, String> {
+        let (mut part, mut gateway, mut host, mut envoy) = (None, None, None, None);
+        for (name, value) in parameters {
+            let place = match &*name {
+                "part" => {
+                    part = Some(value.parse().map_err(|why| format!("part: {why}"))?);
+                    continue;
+                }
+                "gateway" => &mut gateway,
+                "host" => &mut host,
+                "envoy" => &mut envoy,
+                _ => {
+                    return Err(format!("unknown parameter {name}: the parameters are part, gateway, host and envoy"));
+                }
+            };
+            if place.replace(value).is_some() {
+                return Err(format!("{name} is given twice"));
+            }
+        }
+        let part = part.ok_or("part is missing: ?part=routes")?;
+        if host.is_some() && part != ConfigPart::Routes {
+            return Err("host selects routes only".into());
+        }
+        Ok(Self { part, gateway, host, envoy })
+    }
+
+    /// Returns the entries.
+    ///
+    /// # Errors
+    /// Returns an error if the Gateway is not served, or the Envoy is not connected.
+    pub(super) fn answer(self, published: &BTreeMap<Arc<str>, Snapshot>, fleets: &Fleets) -> Result<Value, String> {
+        let envoy = self.envoy.as_deref().map(|node| connected(node, self.gateway.as_deref(), fleets)).transpose()?;
+        let gateway = envoy.as_ref().map(|(fleet, _)| &**fleet).or(self.gateway.as_deref());
+        if let Some(unknown) = gateway.filter(|wanted| !published.contains_key(*wanted)) {
+            let known: Vec<&str> = published.keys().map(|name| &**name).collect();
+            return Err(format!("nothing is published for Gateway {unknown}; Gateways: {}", known.join(", ")));
+        }
+        let wanted = published.iter().filter(|(name, _)| gateway.is_none_or(|wanted| wanted == &***name));
+        let of_gateway = |(name, snapshot): (&Arc<str>, &Snapshot)| {
+            let entries = entries(self.part, snapshot, self.host.as_deref());
+            let at = |entry: &ListedEntry| envoy.as_ref().map(|(_, resources)| self.at(entry, resources));
+            let entries = entries.into_iter().map(|entry| {
+                let envoy = at(&entry);
+                EntryOfGateway { gateway: name.clone(), entry, envoy }
+            });
+            entries.collect::<Vec<_>>()
+        };
+        Ok(json!({ "part": self.part.name(), "entries": wanted.flat_map(of_gateway).collect::<Vec<_>>() }))
+    }
+
+    fn at(&self, entry: &ListedEntry, resources: &[EnvoyResource]) -> AtEnvoy {
+        let kind = self.part.kind();
+        let own = resources.iter().find(|resource| resource.kind == kind && resource.name == entry.resource);
+        AtEnvoy { status: own.map(|own| own.status), is_published: own.is_some_and(|own| own.version == entry.version) }
+    }
+}
+
+/// Returns the fleet of a connected Envoy, and its resources.
+fn connected(node: &str, gateway: Option<&str>, fleets: &Fleets) -> Result<(Arc<str>, Vec<EnvoyResource>), String> {
+    let mut found = fleets.resources_of(node);
+    found.retain(|(fleet, _)| gateway.is_none_or(|wanted| **fleet == *wanted));
+    let fleets: Vec<String> = found.iter().map(|(fleet, _)| fleet.to_string()).collect();
+    match found.pop() {
+        None => Err(format!("no Envoy {node} is connected; holdfast envoys lists the connected ones")),
+        // Of several streams of one Envoy, the newest is the last.
+        Some(newest) if fleets.iter().all(|fleet| **fleet == *newest.0) => Ok(newest),
+        Some(_) => Err(format!("Envoys {node} are connected for several Gateways, select one: {}", fleets.join(", "))),
+    }
+}
