@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::fleet::binary_with_mistakes;
-use holdfast_scenario_tests::manifests::{SERVICE_PORT, https_listener, route, tls_secret};
+use holdfast_scenario_tests::manifests::{SERVICE_PORT, http_route, https_listener, route, tls_secret};
 use holdfast_scenario_tests::mistakes::HEADER;
 use holdfast_scenario_tests::process::Finished;
 use holdfast_scenario_tests::request::get;
@@ -14,7 +14,11 @@ use serde_json::Value;
 use crate::fallback::BACKFILL;
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("diff", true, [an_incident_with_three_owners, what_is_written_cannot_disturb, secrets_stay_secret])
+    stories!(
+        "diff",
+        true,
+        [an_incident_with_three_owners, what_is_written_cannot_disturb, secrets_stay_secret, nothing_is_invented]
+    )
 }
 
 /// An object of the incident, as each report has it.
@@ -161,13 +165,12 @@ async fn an_incident_with_three_owners(world: World) -> Result<()> {
     }
     get(port, "/cart").host("shop.test").reaches("old").await?;
     get(port, "/").host("fine.test").reaches("fine").await?;
-    let finished = command(&world, &holdfast, "diff", &["HTTPRoute/default/fine"]).await?;
-    finished.expect_code(0)?.expect_output(&["Served as written."])?;
 
     // Envoy's words beside the offending lines, and the configuration that differs because of them.
     let finished = command(&world, &holdfast, "diff", &["HTTPRoute/shop/cart"]).await?;
     let words = [
-        "served    generation 1, known to be good since",
+        "served    generation 1 is served, last valid since",
+        "because   HTTPRoute shop/cart, spec.rules[0]: refused by ",
         "-    - name: old",
         "+    - name: new",
         "--- served: Gateway default/public: RDS http/",
@@ -176,6 +179,12 @@ async fn an_incident_with_three_owners(world: World) -> Result<()> {
     finished.expect_code(1)?.expect_output(&words)?;
     let finished = command(&world, &holdfast, "diff", &["HTTPRoute/pay/pay"]).await?;
     finished.expect_code(1)?.expect_output(&["rules[0] answers 404", "because   TrafficPolicy pay/guard"])?;
+    let finished = command(&world, &holdfast, "diff", &["TrafficPolicy/pay/guard"]).await?;
+    finished.expect_code(1)?.expect_output(&["affects   HTTPRoute pay/pay: rules[0] answers 404: pay.test"])?;
+    // Healthy objects below and beside broken ones.
+    for object in ["HTTPRoute/default/fine", "Service/shop/new", "Gateway/default/public", "Service/pay/pay"] {
+        command(&world, &holdfast, "diff", &[object]).await?.expect_code(0)?.expect_output(&["Served as written."])?;
+    }
 
     for (object, code, words) in [
         ("HTTPRoute/shop/nothing", 2, "Holdfast has read no object HTTPRoute/shop/nothing"),
@@ -227,18 +236,17 @@ async fn agree(world: &World, holdfast: &Holdfast, culprit: &Culprit, port: u16,
         Some(status) => gets["status"] == *status,
         None => gets["kind"] == "lastValid" && gets["generation"] == *generation - 1,
     };
-    ensure!(gets.into_iter().any(is_it), "{finding:#}");
+    ensure!(gets.into_iter().any(&is_it), "{finding:#}");
 
     let finished = command(world, holdfast, "diff", &["-o", "json"]).await?;
     let diff: Value = serde_json::from_str(&finished.expect_code(1)?.stdout)?;
     let own = entry(&diff["objects"], culprit)?;
     let because = entry(&own["because"], culprit)?;
-    ensure!(because["field"] == *field && because["message"] == message, "{own:#}");
-    ensure!(own["desiredGeneration"] == *generation, "{own:#}");
+    ensure!(because["field"] == *field && because["message"] == finding["message"], "{own:#}");
+    ensure!(own["desiredGeneration"] == *generation && because["generation"] == *generation, "{own:#}");
     ensure!(because["detectedBy"] == broken["detectedBy"], "{own:#}");
-    if status.is_none() {
-        ensure!(own["served"][0]["generation"] == *generation - 1, "{own:#}");
-    }
+    let own_and_others = own["served"].as_array().into_iter().chain(own["affects"].as_array()).flatten();
+    ensure!(own_and_others.map(|served| &served["gets"]).any(&is_it), "{own:#}");
 
     let port = if *kind == "HTTPProxy" { proxies } else { port };
     let url = format!("http://127.0.0.1:{port}{path}");
@@ -326,4 +334,69 @@ async fn secrets_stay_secret(world: World) -> Result<()> {
         Ok(())
     })
     .await
+}
+
+/// Objects that are served as written have no difference beside a policy of their Gateway that is not, files that cannot be
+/// read are reported, and a share of the requests is no answer for all.
+async fn nothing_is_invented(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    world.gateway()?;
+    world.route("ok", &format!("rules:\n- backendRefs: [{{name: echo, port: {SERVICE_PORT}}}]\n"))?;
+    let policy = |timeout: &str| {
+        format!(
+            "apiVersion: gateway.kgateway.dev/v1alpha1
+kind: ListenerPolicy
+metadata: {{name: p, namespace: default}}
+spec:
+  targetRefs: [{{group: gateway.networking.k8s.io, kind: Gateway, name: public}}]
+  default: {{httpSettings: {{streamIdleTimeout: {timeout}}}}}
+"
+        )
+    };
+    world.write("policy.yaml", policy("60s"))?;
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&BACKFILL)).await?;
+    let comes_to = async |args: &[&str], code: i32, words: &[&str]| -> Result<()> {
+        until(&format!("diff {args:?} ends with {code}"), || async {
+            command(&world, &holdfast, "diff", args).await?.expect_code(code)?.expect_output(words)?;
+            Ok(())
+        })
+        .await
+    };
+    comes_to(&[], 0, &["Served as written."]).await?;
+    world.write("policy.yaml", policy("zzz"))?;
+    let words = [
+        "ListenerPolicy default/p",
+        "generation 1 is served",
+        "-      streamIdleTimeout: 60s",
+        "+      streamIdleTimeout: zzz  # <-- duration",
+    ];
+    comes_to(&["ListenerPolicy/default/p"], 1, &words).await?;
+    for object in ["HTTPRoute/default/ok", "Service/default/echo"] {
+        comes_to(&[object], 0, &["Served as written."]).await?;
+    }
+    let all = command(&world, &holdfast, "diff", &[]).await?;
+    ensure!(!all.expect_code(1)?.stdout.contains("--- served: Gateway"), "{}", all.stdout);
+    world.write("policy.yaml", policy("60s"))?;
+    comes_to(&[], 0, &["Served as written."]).await?;
+
+    world.write("half.yaml", "kind: [")?;
+    comes_to(&[], 1, &["Not read: ", "half.yaml:"]).await?;
+    world.delete("half.yaml")?;
+    comes_to(&[], 0, &["Served as written."]).await?;
+
+    let backends = format!("[{{name: echo, port: {SERVICE_PORT}}}, {{name: gone, port: {SERVICE_PORT}}}]");
+    world.route("ok", &format!("rules:\n- backendRefs: {backends}\n"))?;
+    comes_to(&["HTTPRoute/default/ok"], 1, &["a share of the requests to rules[0] gets status 500"]).await?;
+    let finished = command(&world, &holdfast, "diff", &["HTTPRoute/default/ok"]).await?;
+    ensure!(!finished.stdout.contains("[answers 500]"), "{}", finished.stdout);
+    // Two mistakes of one kind: both are marked.
+    let regex = |path: &str| {
+        format!(
+            "- matches: [{{path: {{type: RegularExpression, value: '{path}'}}}}]\n  backendRefs: [{{name: echo, port: {SERVICE_PORT}}}]\n"
+        )
+    };
+    world.route("ok", &format!("rules:\n{}{}", regex("/a["), regex("/b[")))?;
+    comes_to(&["HTTPRoute/default/ok"], 1, &["value: /a[  # <--", "value: /b[  # <--"]).await?;
+    world.write("lost.yaml", http_route("lost", "").replace("name: public", "name: nowhere"))?;
+    comes_to(&["HTTPRoute/default/lost"], 1, &["because   HTTPRoute default/lost"]).await
 }

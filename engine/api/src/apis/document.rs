@@ -26,7 +26,7 @@ use super::gateway::gateway::{Gateway, ListenerEntry};
 use super::gateway::listener_set::{ListenerSet, SetParent};
 use super::gateway::references::ParentRef;
 use super::gateway::route::{GatewayRoute, RuleEntry};
-use super::kgateway::policy::{Policy, TargetRef, TargetSelector};
+use super::kgateway::policy::{Policy, TargetRef, TargetSelector, Unread};
 use super::{Body, Decoded, decode, scheme};
 use crate::object::{Metadata, Object};
 
@@ -54,7 +54,6 @@ impl Undecoded {
 
 /// Returns the object as a document.
 pub(super) fn written(object: &Object, undecoded: Undecoded) -> Option<Value> {
-    let is_noted = undecoded == Undecoded::Noted;
     let content = match &object.body {
         Body::Gateway(gateway) => vec![("spec", gateway_spec(gateway, undecoded)?)],
         Body::ListenerSet(set) => vec![("spec", set_spec(set, undecoded)?)],
@@ -67,19 +66,16 @@ pub(super) fn written(object: &Object, undecoded: Undecoded) -> Option<Value> {
         Body::ListenerPolicy(policy) => vec![("spec", policy_spec(policy, undecoded)?)],
         Body::BackendConfigPolicy(policy) => vec![("spec", policy_spec(policy, undecoded)?)],
         Body::BackendTlsPolicy(policy) => vec![("spec", policy_spec(policy, undecoded)?)],
-        Body::Backend(backend) if is_noted || backend.unread.is_empty() => vec![("spec", value(&**backend)?)],
-        Body::GatewayExtension(extension) if is_noted || extension.unread.is_empty() => {
-            vec![("spec", value(&**extension)?)]
+        Body::Backend(backend) => vec![("spec", whole_spec(&**backend, &backend.unread, undecoded)?)],
+        Body::GatewayExtension(extension) => {
+            vec![("spec", whole_spec(&**extension, &extension.unread, undecoded)?)]
         }
-        Body::DirectResponse(response) if is_noted || response.unread.is_empty() => vec![("spec", value(&**response)?)],
+        Body::DirectResponse(response) => vec![("spec", whole_spec(&**response, &response.unread, undecoded)?)],
         Body::GatewayClass(class) => vec![("spec", class_spec(class)?)],
         // Grants and endpoints are always read from the current objects.
         Body::ReferenceGrant(_)
         | Body::CertificateDelegation(_)
         | Body::ExtensionService(_)
-        | Body::GatewayExtension(_)
-        | Body::Backend(_)
-        | Body::DirectResponse(_)
         | Body::EndpointSlice(_)
         | Body::ConfigMap(_)
         | Body::Namespace => return None,
@@ -282,8 +278,8 @@ fn policy_spec(policy: &Policy<impl Serialize>, undecoded: Undecoded) -> Option<
         && spec.is_some()
         && whole(&mut targets.references.iter().map(|(place, _)| *place))
         && whole(&mut targets.selectors.iter().map(|(place, _)| *place));
-    if !is_whole && undecoded == Undecoded::Fails {
-        return None;
+    if !is_whole {
+        return undecoded.note("a part of it has an error");
     }
     value(PolicySpec {
         target_refs: targets.references.iter().map(|(_, target)| target).collect(),
@@ -347,6 +343,11 @@ fn service_spec(service: &Service) -> Option<Value> {
 
 fn secret_data(secret: &Secret) -> Option<Value> {
     value(secret.data.iter().map(|(name, bytes)| (name, STANDARD.encode(bytes))).collect::<BTreeMap<_, _>>())
+}
+
+/// Returns a spec of which every part was read.
+fn whole_spec(spec: impl Serialize, unread: &[Unread], undecoded: Undecoded) -> Option<Value> {
+    if unread.is_empty() { value(spec) } else { undecoded.note("a part of it has an error") }
 }
 
 fn value(written: impl Serialize) -> Option<Value> {

@@ -4,7 +4,7 @@
 //! see, and any other value is left out.
 
 use holdfast_check::certificate::summaries;
-use holdfast_xds::credentials::is_credential;
+use holdfast_xds::credentials::{is_credential_header, is_credential_value};
 use serde_json::{Map, Value};
 
 use super::core::secret::Secret;
@@ -27,7 +27,7 @@ pub fn shown(object: &Object) -> Option<Value> {
     if let Some(Value::Object(auth)) = fields.get_mut("spec").and_then(|spec| spec.get_mut("basicAuth")) {
         auth.entry("users").and_modify(|users| *users = REDACTED.into());
     }
-    redact_headers(&mut document);
+    redact(&mut document);
     leave_out_empty(&mut document);
     Some(document)
 }
@@ -62,19 +62,45 @@ fn secret_document(object: &Object, secret: &Secret) -> Value {
     document.into()
 }
 
-/// Replaces the values of headers that carry a credential. In every API, a header is an object with `name` and `value`.
-fn redact_headers(document: &mut Value) {
+/// Replaces texts that are, or may be, credentials: the values of a header, parameter or entry with a name of a
+/// credential, whatever their field is; texts that begin like the value of a credential; and the literals of an
+/// expression that names such a header.
+fn redact(document: &mut Value) {
     match document {
         Value::Object(fields) => {
-            let text = |field: &str| fields.get(field).and_then(Value::as_str);
-            if text("name").zip(text("value")).is_some_and(|(name, value)| is_credential(name, value)) {
-                fields.insert("value".into(), REDACTED.into());
+            let names = ["name", "key", "headerName"].into_iter().filter_map(|field| fields.get(field));
+            let is_named = names.filter_map(Value::as_str).any(is_credential_header);
+            for (name, value) in fields.iter_mut() {
+                let is_value = is_named && !["name", "key", "headerName", "type"].contains(&&**name);
+                match value {
+                    Value::String(_) if is_value || is_credential_header(name) => *value = REDACTED.into(),
+                    _ => redact(value),
+                }
             }
-            fields.values_mut().for_each(redact_headers);
         }
-        Value::Array(values) => values.iter_mut().for_each(redact_headers),
+        Value::Array(values) => values.iter_mut().for_each(redact),
+        Value::String(text) if is_credential_value(text) => REDACTED.clone_into(text),
+        Value::String(text) => {
+            if let Some(redacted) = without_literals(text) {
+                *text = redacted;
+            }
+        }
         _ => {}
     }
+}
+
+/// Returns an expression that names a header with a credential without its other literals.
+fn without_literals(text: &str) -> Option<String> {
+    let parts: Vec<&str> = text.split(['\'', '"']).collect();
+    let literals = || parts.iter().skip(1).step_by(2);
+    if !literals().any(|literal| is_credential_header(literal)) {
+        return None;
+    }
+    let shown = parts.iter().enumerate().map(|(index, part)| match index % 2 == 1 && !is_credential_header(part) {
+        true => REDACTED,
+        false => part,
+    });
+    Some(shown.collect::<Vec<_>>().join("'"))
 }
 
 /// Removes empty lists and mappings below the spec, which decoding adds. The entries of a list keep their positions.
@@ -121,6 +147,23 @@ mod tests {
         assert!(rules[0].as_str().unwrap().starts_with("[not readable: "), "{rules}");
         let set = &rules[1]["filters"][0]["requestHeaderModifier"]["set"];
         assert_eq!(set, &json!([{"name": "authorization", "value": "[redacted]"}, {"name": "x-env", "value": "test"}]));
+    }
+
+    #[test]
+    fn credentials_are_found_in_every_form() {
+        let mut document = json!({
+            "conditions": [{"header": {"name": "x-api-key", "contains": "hunter2"}}],
+            "context": {"api-key": "hunter2", "env": "test"},
+            "metadata": [{"key": "authorization", "value": "hunter2"}],
+            "any": ["Bearer hunter2"],
+            "rule": "request.headers['authorization'] == 'hunter2' && request.method == 'GET'",
+            "other": "request.headers['x-env'] == 'test'",
+        });
+        redact(&mut document);
+        assert!(!document.to_string().contains("hunter2"), "{document}");
+        assert_eq!(document["context"]["env"], "test");
+        assert_eq!(document["conditions"][0]["header"]["name"], "x-api-key");
+        assert_eq!(document["other"], "request.headers['x-env'] == 'test'");
     }
 
     #[test]

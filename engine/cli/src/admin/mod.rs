@@ -48,6 +48,8 @@ pub struct State {
     pub envoys: Option<Views>,
     /// The persistence of the store, if there is a store.
     pub store: Option<Arc<Persist>>,
+    /// Held during a comparison of `/debug/diff`, which translates objects once more: one at a time.
+    pub comparison: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Serves pages until the product ends.

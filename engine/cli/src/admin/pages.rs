@@ -228,6 +228,7 @@ async fn differences(Extract(state): Extract<State>, Query(query): Query<Vec<(St
     if !state.health.translation.load(Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "the objects have not been translated yet\n").into_response();
     }
+    let _turn = state.comparison.lock().await;
     let facts = match state.handle.query(move |core| DiffFacts::of(core, wanted.as_ref())).await {
         Some(Ok(facts)) => facts,
         Some(Err(why)) => return bad_request(&why),

@@ -69,6 +69,7 @@ impl Loop {
             fleets: fleets.clone(),
             envoys: None,
             store: None,
+            comparison: Arc::default(),
         };
         let (readings, readings_out) = mpsc::channel(4);
         let (notices, notices_out) = mpsc::channel(4);

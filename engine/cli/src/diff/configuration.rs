@@ -7,6 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::kinds;
+use holdfast_api::fault::Fault;
+use holdfast_api::section;
 use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_envoy::encode::names;
 use holdfast_graph::ObjectKey;
@@ -18,6 +21,9 @@ use super::lines::{DiffLine, compare};
 use super::manifest::text;
 use super::subset::is_route;
 use crate::explain::rule_section;
+
+/// Kinds with objects that belong to routes, and not to virtual hosts.
+const OF_ROUTES: [&str; 4] = [kinds::SERVICE, kinds::ENDPOINT_SLICE, kinds::SECRET, kinds::BACKEND];
 
 /// A part of Envoy's configuration that differs.
 #[derive(Debug)]
@@ -41,66 +47,76 @@ struct ResourcePart {
     content: Vec<Value>,
 }
 
-impl ResourcePart {
-    /// Returns whether it belongs to one of the replaced rules.
-    fn is_of(&self, replaced: &RulesReplaced) -> bool {
-        let section = self.section.as_ref();
-        section
-            .is_some_and(|section| self.owners.iter().any(|owner| replaced.contains(&(owner.clone(), section.clone()))))
-    }
-}
-
-/// The rules that translation replaces, by object and section.
-type RulesReplaced = BTreeSet<(ObjectKey, String)>;
-
 /// The parts of the resources of a Gateway, by name.
 type PartsByName = BTreeMap<String, ResourcePart>;
 
-/// Returns the differences at all Gateways.
+/// Returns the differences at all Gateways. A part that the desired objects do not have, and what an object with a fault
+/// of translation is in, has no desired configuration to compare with.
 pub(super) fn differences(facts: &DiffFacts) -> Vec<ConfigurationDifference> {
-    let (desired, replaced) = desired(facts);
+    let desired = DesiredConfiguration::new(facts);
     let mut differences = Vec::new();
-    for (gateway, snapshot) in &desired {
+    for (gateway, snapshot) in &desired.published {
         let served = facts.published.get(gateway).map(|published| parts(published, facts)).unwrap_or_default();
-        let wanted = parts(snapshot, facts);
-        let names: BTreeSet<&String> = wanted.keys().chain(served.keys()).collect();
-        for name in names {
-            let one = |parts: &PartsByName| parts.get(name).map(|part| yaml(&part.content)).unwrap_or_default();
-            let lines = compare(&one(&served), &one(&wanted), &BTreeMap::new());
-            let owners: BTreeSet<ObjectKey> = [&served, &wanted]
-                .into_iter()
-                .filter_map(|parts| parts.get(name))
-                .flat_map(|part| part.owners.clone())
-                .collect();
-            // What cannot be translated has no configuration to compare with.
-            let is_replaced = wanted.get(name).is_some_and(|part| part.is_of(&replaced));
-            if !lines.is_empty() && !is_replaced {
-                differences.push(ConfigurationDifference {
-                    gateway: gateway.clone(),
-                    part: name.clone(),
-                    owners,
-                    lines,
-                });
+        for (name, wanted) in parts(snapshot, facts) {
+            let served = served.get(&name);
+            let owners = served.into_iter().chain([&wanted]).flat_map(|part| part.owners.iter().cloned()).collect();
+            if !desired.is_known(&owners, wanted.section.as_deref()) {
+                continue;
+            }
+            let served = served.map(|part| yaml(&part.content)).unwrap_or_default();
+            let lines = compare(&served, &yaml(&wanted.content), &BTreeMap::new());
+            if !lines.is_empty() {
+                differences.push(ConfigurationDifference { gateway: gateway.clone(), part: name, owners, lines });
             }
         }
     }
     differences
 }
 
-/// Returns the configuration that the desired objects of the subset have, and the rules that translation replaces.
-fn desired(facts: &DiffFacts) -> (BTreeMap<Arc<str>, Snapshot>, RulesReplaced) {
-    let mut engine = Engine::new(facts.settings.clone());
-    let now = u64::try_from(facts.now).unwrap_or_default().saturating_mul(1000);
-    let is_compared = |key: &ObjectKey| !is_route(key) || facts.subset.routes.contains(key);
-    let objects = facts.objects.sorted().into_iter().filter(|object| is_compared(&object.key));
-    let applied = objects.map(|object| Event::Applied(Box::new((**object).clone()), Vec::new()));
-    let actions = engine.handle(std::iter::once(Event::Clock(now)).chain(applied).collect());
-    let published = actions.into_iter().filter_map(|action| match action {
-        Action::Publish { gateway, offers } => Some((gateway, offers.everyone)),
-        _ => None,
-    });
-    let replaced = engine.replacements().into_iter().map(|replacement| (replacement.object, replacement.section));
-    (published.collect(), replaced.collect())
+/// The configuration that the desired objects of the subset have.
+struct DesiredConfiguration {
+    published: BTreeMap<Arc<str>, Snapshot>,
+    /// The objects with a fault of translation, with the section of the fault.
+    at_fault: BTreeSet<(ObjectKey, String)>,
+}
+
+impl DesiredConfiguration {
+    fn new(facts: &DiffFacts) -> Self {
+        let mut engine = Engine::new(facts.settings.clone());
+        let now = u64::try_from(facts.now).unwrap_or_default().saturating_mul(1000);
+        let is_compared = |key: &ObjectKey| !is_route(key) || facts.subset.routes.contains(key);
+        let objects = facts.objects.sorted().into_iter().filter(|object| is_compared(&object.key));
+        let applied = objects.map(|object| Event::Applied(Box::new((**object).clone()), Vec::new()));
+        let actions = engine.handle(std::iter::once(Event::Clock(now)).chain(applied).collect());
+        let published = actions.into_iter().filter_map(|action| match action {
+            Action::Publish { gateway, offers } => Some((gateway, offers.everyone)),
+            _ => None,
+        });
+        let published = published.collect();
+        // Faults of decoding, and conflicts with routes that are not in the subset, are known to the running engine only.
+        let faults = engine.faults().into_iter().chain(facts.faults.iter().cloned()).filter(Fault::is_error);
+        let faults = faults.flat_map(|fault| {
+            let section = section::unit(&fault.field).to_owned();
+            let cause = fault.cause.map(|cause| (cause, String::new()));
+            cause.into_iter().chain([(fault.object, section)])
+        });
+        let replaced = engine.replacements().into_iter().map(|replacement| (replacement.object, replacement.section));
+        let unreadable = facts.unreadable.iter().map(|key| (key.clone(), String::new()));
+        // A version with desired sections has rules at other positions.
+        let mixed = facts.report.backfilled_objects.iter().filter(|backfilled| !backfilled.desired_sections.is_empty());
+        let mixed = mixed.map(|backfilled| (backfilled.object.key(), String::new()));
+        Self { published, at_fault: faults.chain(replaced).chain(unreadable).chain(mixed).collect() }
+    }
+
+    /// Returns whether the desired content of a part is known. `section` is the rule of a route.
+    fn is_known(&self, owners: &BTreeSet<ObjectKey>, section: Option<&str>) -> bool {
+        // A fault of another rule does not concern this one; a fault of anything else of a route concerns all its rules.
+        let is_other_rule = |other: &str| match section {
+            Some(section) => *other != *section && (other.starts_with("rules[") || other.starts_with("routes[")),
+            None => false,
+        };
+        !self.at_fault.iter().any(|(object, other)| owners.contains(object) && !is_other_rule(other))
+    }
 }
 
 fn parts(snapshot: &Snapshot, facts: &DiffFacts) -> PartsByName {
@@ -116,9 +132,6 @@ fn parts(snapshot: &Snapshot, facts: &DiffFacts) -> PartsByName {
     for kind in [ResourceType::Listener, ResourceType::Cluster] {
         for resource in snapshot.of(kind).values() {
             let owners: BTreeSet<ObjectKey> = resource.origins.iter().cloned().collect();
-            if owners.is_disjoint(&facts.targets) {
-                continue;
-            }
             let mut content = to_json(kind, &resource.body);
             // The filters are those that any route of the listener needs.
             without_filters(&mut content);
@@ -134,8 +147,9 @@ fn route_parts(table: &Value, facts: &DiffFacts, origins: &BTreeSet<ObjectKey>, 
     let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let name = text(table, "name");
     // Policies of Gateways and listeners are settings of virtual hosts.
-    let owners: BTreeSet<ObjectKey> =
-        origins.intersection(&facts.targets).filter(|key| !is_route(key)).cloned().collect();
+    let is_wanted = origins.intersection(&facts.targets).any(|key| !is_route(key));
+    let is_setting = |key: &&ObjectKey| is_wanted && !is_route(key) && !OF_ROUTES.contains(&&*key.kind);
+    let owners: BTreeSet<ObjectKey> = origins.iter().filter(is_setting).cloned().collect();
     for host in table.get("virtualHosts").and_then(Value::as_array).into_iter().flatten() {
         let place = format!("RDS {name}, virtual host {}", text(host, "name"));
         let mut is_compared = false;
@@ -143,8 +157,10 @@ fn route_parts(table: &Value, facts: &DiffFacts, origins: &BTreeSet<ObjectKey>, 
             let route_name = text(route, "name");
             let owner = names::object_of_route(&route_name).filter(|owner| facts.subset.routes.contains(owner));
             let Some((owner, rule)) = owner.zip(names::rule_of_route(&route_name)) else { continue };
-            let part = parts.entry(format!("{place}, {} {} {rule}", owner.kind, owner.namespaced_name())).or_default();
-            part.section = Some(rule_section(&facts.objects, &owner, &rule));
+            let section = rule_section(&facts.objects, &owner, &rule);
+            let part =
+                parts.entry(format!("{place}, {} {} {section}", owner.kind, owner.namespaced_name())).or_default();
+            part.section = Some(section);
             part.owners.insert(owner);
             part.content.push(route.clone());
             is_compared = true;

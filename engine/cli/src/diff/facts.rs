@@ -7,22 +7,24 @@ use holdfast_api::fault::Fault;
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_api::snapshot::ObjectSnapshot;
+use holdfast_engine::health::{Health, Severity};
 use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::Snapshot;
 
-use super::subset::DiffSubset;
+use super::subset::{DiffSubset, is_route};
 use super::target::DiffTarget;
 use crate::serve::core::{Core, ManifestPositions};
 
 /// The state of a running Holdfast at one moment: comparing takes time, and the engine goes on meanwhile.
 #[derive(Debug)]
 pub(crate) struct DiffFacts {
+    pub(super) health: Health,
     pub(super) report: FallbackReport,
-    /// The faults that translation found, by object.
-    pub(super) faults: BTreeMap<ObjectKey, Vec<Fault>>,
+    /// Faults that translation found in the targets and in the routes of the subset.
+    pub(super) faults: Vec<Fault>,
     pub(super) objects: ObjectSnapshot,
-    /// Objects that exist, and of which nothing can be read.
+    /// Objects that exist, and with content that cannot be read at all. The last readable version of some is kept.
     pub(super) unreadable: BTreeSet<ObjectKey>,
     /// The served earlier versions, by object and generation.
     pub(super) versions: BTreeMap<(ObjectKey, i64), Arc<Object>>,
@@ -46,18 +48,20 @@ impl DiffFacts {
     /// Returns an error if Holdfast has not read the wanted object.
     pub(crate) fn of(core: &Core, wanted: Option<&DiffTarget>) -> Result<Self, String> {
         let engine = &core.engine;
-        let report = engine.fallback();
-        let mut faults = BTreeMap::<ObjectKey, Vec<Fault>>::new();
-        for fault in engine.faults() {
-            faults.entry(fault.object.clone()).or_default().push(fault);
-        }
+        let (health, report) = (core.health(), engine.fallback());
+        let deviating: BTreeSet<ObjectKey> = deviating(&report).chain(found(&health)).collect();
         let targets: BTreeSet<ObjectKey> = match wanted {
             Some(target) if engine.is_there(&target.0) => BTreeSet::from([target.0.clone()]),
             Some(target) => return Err(format!("Holdfast has read no object {target}")),
-            None => deviating(&report).chain(faults.keys().cloned()).collect(),
+            None => deviating.clone(),
         };
-        let subset = DiffSubset::of(&targets, engine.graph(), |route| engine.gateways_of_route(route));
+        // Of an object without a finding, only a route has parts of the configuration that are its own.
+        let compared = targets.iter().filter(|key| is_route(key) || deviating.contains(key)).cloned().collect();
+        let subset = DiffSubset::of(&compared, engine.graph(), |route| engine.gateways_of_route(route));
+        let is_compared = |key: &ObjectKey| targets.contains(key) || subset.routes.contains(key);
+        let faults = engine.faults().into_iter().filter(|fault| is_compared(&fault.object)).collect();
         Ok(Self {
+            health,
             report,
             faults,
             objects: engine.objects().clone(),
@@ -67,14 +71,23 @@ impl DiffFacts {
             places: core.places.clone(),
             settings: engine.settings().clone(),
             now: engine.now(),
-            targets,
             is_all: wanted.is_none(),
+            targets,
             subset,
         })
     }
 }
 
-/// The objects that are at fault or not served as desired.
+/// The objects of all findings: at fault, or not served as desired.
+fn found(health: &Health) -> impl Iterator<Item = ObjectKey> + '_ {
+    let findings = Severity::ALL.into_iter().flat_map(|severity| health.of(severity));
+    findings.flat_map(|finding| {
+        let objects = finding.objects.iter().map(|object| object.object.key());
+        objects.chain(finding.served.iter().map(|served| served.object.key()))
+    })
+}
+
+/// The objects with a step of the fallback.
 fn deviating(report: &FallbackReport) -> impl Iterator<Item = ObjectKey> + '_ {
     let broken = report.broken_objects.iter().map(|broken| broken.object.key());
     let backfilled = report.backfilled_objects.iter().map(|backfilled| backfilled.object.key());

@@ -14,8 +14,8 @@ use crate::output;
 
 /// What is served of an object.
 pub(super) enum ServedContent<'a> {
-    /// An earlier version, except for these sections of the desired one.
-    Earlier(&'a Object, Vec<&'a str>),
+    /// An earlier version.
+    Earlier(&'a Object),
     /// The desired version, with a note in place of each section that is not served.
     Desired,
     /// Nothing of it, for this reason.
@@ -40,17 +40,8 @@ pub(super) fn difference(
         ServedContent::Desired => {
             desired.clone().map(|document| text(&with_notes(document, closed))).unwrap_or_default()
         }
-        ServedContent::Earlier(object, except) => {
-            let document = shown(object).map(|mut document| {
-                for section in except {
-                    let wanted = desired.as_ref().and_then(|desired| desired.pointer(&pointer(desired, section)?));
-                    if let Some(wanted) = wanted.cloned() {
-                        replace(&mut document, section, wanted);
-                    }
-                }
-                with_notes(document, closed)
-            });
-            document.map(|document| text(&document)).unwrap_or_default()
+        ServedContent::Earlier(object) => {
+            shown(object).map(|document| text(&with_notes(document, closed))).unwrap_or_default()
         }
     };
     let desired = desired.map_or_else(|| "# cannot be read\n".to_owned(), |document| text(&document));
@@ -133,10 +124,8 @@ mod tests {
     fn the_field_at_fault_is_marked_against_an_earlier_version() {
         let (desired, earlier) = (route("/b["), route("/b"));
         let faults = [("spec.rules[1].matches[0].path.value", " <- missing ]")];
-        let lines = difference(Some(&desired), &ServedContent::Earlier(&earlier, vec![]), &[], &faults);
+        let lines = difference(Some(&desired), &ServedContent::Earlier(&earlier), &[], &faults);
         assert_eq!(changed(&lines), ["-        value: /b", "+        value: /b[ <- missing ]"]);
-        let same = difference(Some(&desired), &ServedContent::Earlier(&earlier, vec!["rules[1]"]), &[], &faults);
-        assert_eq!(same, []);
     }
 
     #[test]
@@ -148,7 +137,7 @@ mod tests {
         assert!(lines.contains(&"+        value: /b[".to_owned()), "{lines:?}");
         let nothing = difference(Some(&desired), &ServedContent::Nothing("left out".into()), &[], &[]);
         assert_eq!(changed(&nothing).first().map(String::as_str), Some("-# left out"));
-        let unreadable = difference(None, &ServedContent::Earlier(&desired, vec![]), &[], &[]);
+        let unreadable = difference(None, &ServedContent::Earlier(&desired), &[], &[]);
         assert_eq!(changed(&unreadable).last().map(String::as_str), Some("+# cannot be read"));
     }
 

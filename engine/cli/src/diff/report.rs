@@ -1,11 +1,13 @@
-//! The objects that are not served as written, each with its differences.
+//! The objects that are not served as written, each with its differences. What clients get, and why, are the findings of
+//! health.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdfast_check::time::Moment;
-use holdfast_fallback::view::{BackfilledObject, BrokenObject, FallbackReport};
-use holdfast_graph::{Detected, ObjectKey};
+use holdfast_engine::health::view::{DetectedBy, Gets, InputProblem, ServedInstead};
+use holdfast_engine::health::{HealthFinding, Severity};
+use holdfast_fallback::view::BackfilledObject;
+use holdfast_graph::ObjectKey;
 use serde::{Deserialize, Serialize};
 
 use super::configuration::{ConfigurationDifference, differences};
@@ -17,6 +19,8 @@ use crate::explain::GatewayEnvoys;
 
 /// Maximum number of parts of Envoy's configuration that are shown for one object.
 pub(crate) const DIFF_PARTS_MAX: usize = 20;
+/// Maximum number of other objects, and of objects at fault, that are listed with one object.
+const DIFF_OBJECTS_MAX: usize = 20;
 
 /// The differences.
 #[derive(Debug, Serialize)]
@@ -26,6 +30,8 @@ pub(crate) struct DiffReport {
     pub(crate) outcome: DiffOutcome,
     /// The objects, in order.
     pub(super) objects: Vec<ObjectDifference>,
+    /// Inputs that cannot be read, and that may have newer versions of objects.
+    pub(super) inputs: Vec<InputProblem>,
     /// Gateways with an Envoy that may not have the newest objects, or without an Envoy.
     pub(super) gateways: Vec<UnsettledGateway>,
     /// The number of affected routes with a configuration that was not compared, because they are too many.
@@ -61,10 +67,12 @@ pub(super) struct ObjectDifference {
     pub(super) desired_generation: Option<i64>,
     /// The file and line of its manifest.
     pub(super) place: Option<String>,
-    /// The earlier version that is served.
-    pub(super) served: Vec<EarlierVersion>,
-    /// The parts that are not served, each with what clients get.
-    pub(super) closed: Vec<ClosedPart>,
+    /// The generation that is served, if it is not the desired one.
+    pub(super) served_generation: Option<i64>,
+    /// What clients get of the object instead of the desired version.
+    pub(super) served: Vec<ServedInstead>,
+    /// What clients get of other objects because of this one.
+    pub(super) affects: Vec<ServedInstead>,
     /// The objects and fields at fault.
     pub(super) because: Vec<FaultOfObject>,
     /// The differences of the manifest.
@@ -73,35 +81,6 @@ pub(super) struct ObjectDifference {
     pub(super) configuration: Vec<DiffOfPart>,
     /// The number of further parts of Envoy's configuration that differ.
     pub(super) more_parts: usize,
-}
-
-/// An earlier version that is served.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct EarlierVersion {
-    /// Its generation.
-    pub(super) generation: i64,
-    /// Since when it is known to be good.
-    pub(super) since: Moment,
-    /// The section that is served in this version; empty for the whole object.
-    pub(super) section: Arc<str>,
-    /// Sections of the desired version that are served nevertheless.
-    pub(super) except: BTreeSet<Arc<str>>,
-}
-
-/// A part of an object that is not served.
-#[derive(Debug, Serialize)]
-pub(super) struct ClosedPart {
-    /// The section; empty for the whole object.
-    pub(super) section: Arc<str>,
-    /// The status of the direct response; unset if the part is left out.
-    pub(super) response: Option<u16>,
-}
-
-impl ClosedPart {
-    pub(super) fn note(&self) -> String {
-        self.response.map_or_else(|| "left out".to_owned(), |status| format!("answers {status}"))
-    }
 }
 
 /// A fault that is a reason of the differences.
@@ -117,7 +96,10 @@ pub(super) struct FaultOfObject {
     /// The message of Holdfast or of Envoy.
     pub(super) message: String,
     /// How the fault was found.
-    pub(super) detected_by: Detected,
+    pub(super) detected_by: DetectedBy,
+    /// Why the last valid version of the object is not served, or not as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) not_backfilled: Option<Arc<str>>,
 }
 
 /// A part of Envoy's configuration with its differences.
@@ -134,17 +116,18 @@ pub(super) struct DiffOfPart {
 impl DiffReport {
     /// Compares. This takes time: all desired objects but unconcerned routes are translated once more.
     pub(crate) fn new(facts: &DiffFacts) -> Self {
-        let mut parts = match facts.targets.is_empty() {
+        let mut parts = match facts.subset.routes.is_empty() && facts.subset.gateways.is_empty() {
             true => Vec::new(),
             false => differences(facts),
         };
         let objects = facts.targets.iter().map(|key| ObjectDifference::new(key, facts, &mut parts));
         let objects: Vec<ObjectDifference> = objects.filter(|object| !object.is_same()).collect();
-        let gateways = unsettled(facts);
-        let is_same = objects.is_empty() && gateways.is_empty();
+        let (gateways, inputs) = (unsettled(facts), facts.health.inputs.problems.clone());
+        let is_same = objects.is_empty() && gateways.is_empty() && inputs.is_empty() && facts.subset.left_out == 0;
         Self {
             outcome: if is_same { DiffOutcome::Same } else { DiffOutcome::Different },
             objects,
+            inputs,
             gateways,
             routes_not_compared: facts.subset.left_out,
         }
@@ -163,45 +146,43 @@ fn unsettled(facts: &DiffFacts) -> Vec<UnsettledGateway> {
 
 impl ObjectDifference {
     fn new(key: &ObjectKey, facts: &DiffFacts, parts: &mut Vec<ConfigurationDifference>) -> Self {
-        let report = &facts.report;
-        let backfilled: Vec<&BackfilledObject> =
-            report.backfilled_objects.iter().filter(|backfilled| backfilled.object.is(key)).collect();
-        let closed = closed(key, report);
-        let because = faults(key, facts);
-        let desired = facts.objects.get(key).filter(|_| !facts.unreadable.contains(key));
-        let own: Vec<FieldFault<'_>> =
-            because.iter().filter(|fault| fault.object == *key).map(|fault| (&*fault.field, &*fault.message)).collect();
-        let whole = closed.iter().find(|part| part.section.is_empty());
-        let earlier = backfilled.iter().find(|backfilled| backfilled.section.is_empty());
-        let version = earlier
-            .and_then(|earlier| facts.versions.get(&(key.clone(), earlier.served_generation)).zip(Some(earlier)));
+        let findings = ObjectFindings::of(key, facts);
+        let desired = facts.objects.get(key);
+        let is_readable = !facts.unreadable.contains(key);
+        let own = findings.because.iter().filter(|fault| fault.object == *key);
+        let own: Vec<FieldFault<'_>> = own.map(|fault| (&*fault.field, &*fault.message)).collect();
+        let closed = closed(key, facts, &findings.served);
+        let backfilled = facts.report.backfilled_objects.iter();
+        let earlier = backfilled.filter(|backfilled| backfilled.object.is(key) && backfilled.section.is_empty());
+        let earlier: Vec<&BackfilledObject> = earlier.collect();
+        let served_generation = earlier.first().map(|earlier| earlier.served_generation);
+        let version = served_generation.and_then(|generation| facts.versions.get(&(key.clone(), generation)));
+        let whole = closed.iter().find(|(section, _)| section.is_empty()).map(|(_, note)| note.clone());
         let served = match (version, whole) {
-            (Some((version, earlier)), _) => {
-                ServedContent::Earlier(version, earlier.desired_sections.iter().map(|section| &**section).collect())
-            }
-            (None, Some(whole)) => ServedContent::Nothing(whole.note()),
-            (None, None) if desired.is_none() => ServedContent::Nothing("not served".into()),
-            (None, None) => ServedContent::Desired,
+            (Some(version), _) => ServedContent::Earlier(version),
+            (None, Some(note)) => ServedContent::Nothing(note),
+            (None, None) if findings.is_not_served => ServedContent::Nothing("not served".into()),
+            (None, None) => match desired {
+                // The last readable version of an object that others depend on stays in use.
+                Some(kept) if !is_readable => ServedContent::Earlier(kept),
+                _ => ServedContent::Desired,
+            },
         };
-        let sections = closed.iter().filter(|part| !part.section.is_empty());
-        let sections: Vec<(&str, String)> = sections.map(|part| (&*part.section, part.note())).collect();
+        let sections = closed.iter().filter(|(section, _)| !section.is_empty());
+        let sections: Vec<(&str, String)> = sections.map(|(section, note)| (&**section, note.clone())).collect();
+        let desired = desired.filter(|_| is_readable);
         let manifest = difference(desired.map(|desired| &**desired), &served, &sections, &own);
-        let (configuration, more_parts) = parts_of(key, facts, parts);
+        let is_concerned = is_route(key) || findings.is_at_fault;
+        let (configuration, more_parts) = if is_concerned { parts_of(key, facts, parts) } else { (Vec::new(), 0) };
         let place = facts.places.get(key).map(|place| format!("{}:{}", place.file, place.line));
-        let served = backfilled.into_iter().map(|backfilled| EarlierVersion {
-            generation: backfilled.served_generation,
-            since: backfilled.served_since,
-            section: backfilled.section.clone(),
-            except: backfilled.desired_sections.clone(),
-        });
-        let served = served.collect();
-        let desired_generation = desired.map(|desired| desired.metadata.generation);
+        let ObjectFindings { served, affects, because, .. } = findings;
         Self {
             object: key.clone(),
-            desired_generation,
+            desired_generation: desired.map(|desired| desired.metadata.generation),
             place,
+            served_generation,
             served,
-            closed,
+            affects,
             because,
             manifest,
             configuration,
@@ -210,49 +191,78 @@ impl ObjectDifference {
     }
 
     fn is_same(&self) -> bool {
-        self.served.is_empty() && self.closed.is_empty() && self.because.is_empty() && self.configuration.is_empty()
+        let has_differences = !self.manifest.is_empty() || !self.configuration.is_empty();
+        self.served.is_empty() && self.because.is_empty() && self.served_generation.is_none() && !has_differences
     }
 }
 
-/// Returns the parts of an object that a direct response replaces, or that are left out.
-fn closed(key: &ObjectKey, report: &FallbackReport) -> Vec<ClosedPart> {
-    let replaced = report.replaced_objects.iter().filter(|replaced| replaced.object.is(key));
-    let replaced = replaced.map(|part| ClosedPart { section: part.section.clone(), response: Some(part.response) });
-    let excluded = report.excluded_objects.iter().filter(|excluded| excluded.object.is(key));
-    let excluded = excluded.map(|part| ClosedPart { section: part.section.clone(), response: None });
-    replaced.chain(excluded).collect()
+/// What health has found about an object.
+#[derive(Default)]
+struct ObjectFindings {
+    served: Vec<ServedInstead>,
+    affects: Vec<ServedInstead>,
+    because: Vec<FaultOfObject>,
+    /// Whether the object itself is at fault.
+    is_at_fault: bool,
+    /// Whether the object is at fault and clients get nothing of it.
+    is_not_served: bool,
 }
 
-/// Returns the faults of an object and of the objects that cause what is served of it.
-fn faults(key: &ObjectKey, facts: &DiffFacts) -> Vec<FaultOfObject> {
-    let report = &facts.report;
-    let causes = report.backfilled_objects.iter().filter(|one| one.object.is(key)).map(|one| &one.causing_objects);
-    let replaced = report.replaced_objects.iter().filter(|one| one.object.is(key)).map(|one| &one.causing_objects);
-    let excluded = report.excluded_objects.iter().filter(|one| one.object.is(key)).map(|one| &one.causing_objects);
-    let causing: BTreeSet<&String> = causes.chain(replaced).chain(excluded).flatten().collect();
-    let is_cause = |broken: &&BrokenObject| broken.object.is(key) || causing.contains(&broken.object.key().to_string());
-    let broken = report.broken_objects.iter().filter(is_cause).map(|broken| FaultOfObject {
-        object: broken.object.key(),
-        generation: broken.generation,
-        field: broken.field.clone(),
-        message: broken.message.clone(),
-        detected_by: broken.detected_by,
-    });
-    let mut faults: Vec<FaultOfObject> = broken.collect();
-    for fault in facts.faults.get(key).into_iter().flatten() {
-        // The report has the first fault of an object with the message of the others.
-        let is_known = |known: &FaultOfObject| known.object == fault.object && known.message.contains(&fault.message);
-        if !faults.iter().any(is_known) {
-            faults.push(FaultOfObject {
-                object: fault.object.clone(),
-                generation: facts.objects.get(&fault.object).map(|object| object.metadata.generation),
-                field: fault.field.clone(),
-                message: fault.message.clone(),
-                detected_by: Detected::Translation,
-            });
+impl ObjectFindings {
+    fn of(key: &ObjectKey, facts: &DiffFacts) -> Self {
+        let mut all = Self::default();
+        for severity in Severity::ALL {
+            for finding in facts.health.of(severity) {
+                all.add(key, finding, severity);
+            }
         }
+        all.served.sort();
+        all.served.dedup();
+        all.affects.sort();
+        all.affects.dedup();
+        all.affects.truncate(DIFF_OBJECTS_MAX);
+        all
     }
-    faults
+
+    fn add(&mut self, key: &ObjectKey, finding: &HealthFinding, severity: Severity) {
+        let is_own = finding.objects.iter().any(|object| object.object.is(key));
+        let (own, others): (Vec<_>, Vec<_>) = finding.served.iter().cloned().partition(|served| served.object.is(key));
+        let is_affected = finding.affected.iter().any(|object| object.is(key));
+        if !is_own && own.is_empty() && !is_affected {
+            return;
+        }
+        // Objects with the same cause are one finding, and each is a reason of its own differences only.
+        let objects = finding.objects.iter().filter(|object| !is_own || object.object.is(key)).take(DIFF_OBJECTS_MAX);
+        self.because.extend(objects.map(|object| FaultOfObject {
+            object: object.object.key(),
+            generation: object.generation,
+            field: object.field.clone(),
+            message: finding.message.clone(),
+            detected_by: finding.detected_by,
+            not_backfilled: object.not_backfilled.clone(),
+        }));
+        if is_own {
+            self.is_at_fault = true;
+            self.is_not_served |= severity == Severity::Outage && finding.served.is_empty();
+            if finding.objects.len() == 1 {
+                self.affects.extend(others);
+            }
+        }
+        self.served.extend(own);
+    }
+}
+
+/// Returns the sections that are not served, each with what clients get.
+fn closed(key: &ObjectKey, facts: &DiffFacts, served: &[ServedInstead]) -> Vec<(Arc<str>, String)> {
+    // Another backend of the section may answer the other requests.
+    let is_share = |section: &str| {
+        served.iter().any(|served| *served.section == *section && matches!(served.gets, Gets::Share { .. }))
+    };
+    let replaced = facts.report.replaced_objects.iter().filter(|part| part.object.is(key));
+    let replaced = replaced.map(|part| (part.section.clone(), format!("answers {}", part.response)));
+    let excluded = facts.report.excluded_objects.iter().filter(|part| part.object.is(key));
+    let excluded = excluded.map(|part| (part.section.clone(), "left out".to_owned()));
+    replaced.chain(excluded).filter(|(section, _)| !is_share(section)).collect()
 }
 
 /// Takes the parts of Envoy's configuration that belong to an object: of a route its own, of any other object also those

@@ -2,13 +2,13 @@
 
 use std::fmt::{Arguments, Write};
 
+use holdfast_engine::health::view::DetectedBy;
+
 use super::lines::DiffLine;
-use super::report::{DiffOutcome, DiffReport, EarlierVersion, FaultOfObject, ObjectDifference};
+use super::report::{DiffOutcome, DiffReport, FaultOfObject, ObjectDifference};
+use crate::commands::status::described;
 use crate::explain::short;
 use crate::printable::plain;
-
-/// Maximum number of faults of one object that are shown; the document has all.
-const DIFF_FAULTS_MAX: usize = 20;
 
 struct Text(String);
 
@@ -41,6 +41,9 @@ pub(crate) fn format(report: &DiffReport) -> String {
     if report.outcome == DiffOutcome::Same {
         text.line(format_args!("Served as written."));
     }
+    for input in &report.inputs {
+        text.line(format_args!("Not read: {}: {}", input.of, input.message));
+    }
     for gateway in &report.gateways {
         text.line(format_args!("Gateway {}: {}", gateway.name, gateway.envoys));
         for node in &gateway.envoys.keep_previous {
@@ -48,7 +51,7 @@ pub(crate) fn format(report: &DiffReport) -> String {
         }
     }
     for (index, object) in report.objects.iter().enumerate() {
-        if index > 0 || !report.gateways.is_empty() {
+        if index > 0 || !report.gateways.is_empty() || !report.inputs.is_empty() {
             text.0.push('\n');
         }
         difference(object, &mut text);
@@ -64,31 +67,22 @@ fn difference(object: &ObjectDifference, text: &mut Text) {
     let desired = generation(object.desired_generation);
     let place = object.place.as_ref().map(|place| format!(", {place}")).unwrap_or_default();
     text.line(format_args!("{}, {desired}{place}", short(&object.object)));
-    for EarlierVersion { generation, since, section, except } in &object.served {
-        let section = if section.is_empty() { String::new() } else { format!("{section}: ") };
-        let except: Vec<&str> = except.iter().map(|section| &**section).collect();
-        let except = if except.is_empty() { String::new() } else { format!(", except for {}", except.join(", ")) };
-        text.fact("served", format_args!("{section}generation {generation}, known to be good since {since}{except}"));
+    for line in described(&object.served.iter().collect::<Vec<_>>(), false) {
+        text.fact("served", format_args!("{line}"));
     }
-    for part in &object.closed {
-        let section = if part.section.is_empty() { "all of it" } else { &*part.section };
-        text.fact("served", format_args!("{section} {}", part.note()));
-    }
-    if object.served.is_empty() && object.closed.is_empty() && object.manifest.is_empty() {
-        text.fact("served", format_args!("as written, except for the fields and objects below"));
-    }
-    for fault in object.because.iter().take(DIFF_FAULTS_MAX) {
-        let FaultOfObject { object, field, message, detected_by, .. } = fault;
+    for fault in &object.because {
+        let FaultOfObject { object: at, field, message, detected_by, not_backfilled, .. } = fault;
         let field = if field.is_empty() { String::new() } else { format!(", {field}") };
-        text.fact("because", format_args!("{}{field}: {message} (found by {detected_by})", short(object)));
+        text.fact("because", format_args!("{}{field}: {}{message}", short(at), found_by(*detected_by)));
+        if let Some(why) = not_backfilled {
+            text.fact("earlier", format_args!("{why}"));
+        }
     }
-    match object.because.len().saturating_sub(DIFF_FAULTS_MAX) {
-        0 => {}
-        more => text.fact("", format_args!("and {more} more")),
+    for line in described(&object.affects.iter().collect::<Vec<_>>(), true) {
+        text.fact("affects", format_args!("{line}"));
     }
     if !object.manifest.is_empty() {
-        let served =
-            object.served.first().map_or(desired.clone(), |served| format!("generation {}", served.generation));
+        let served = object.served_generation.map_or(desired.clone(), |served| generation(Some(served)));
         text.line(format_args!("--- served: {} {served}", short(&object.object)));
         text.line(format_args!("+++ desired: {} {desired}", short(&object.object)));
         text.difference(&object.manifest);
@@ -104,6 +98,15 @@ fn difference(object: &ObjectDifference, text: &mut Text) {
     }
 }
 
+fn found_by(detected_by: DetectedBy) -> &'static str {
+    match detected_by {
+        DetectedBy::Translation | DetectedBy::Envoys => "",
+        DetectedBy::Probe => "refused by the probe: ",
+        DetectedBy::Nack => "refused by Envoy: ",
+        DetectedBy::Suspected => "may have been refused by Envoy: ",
+    }
+}
+
 fn generation(generation: Option<i64>) -> String {
     generation.map_or_else(|| "which cannot be read".to_owned(), |generation| format!("generation {generation}"))
 }
@@ -116,7 +119,8 @@ mod tests {
     use holdfast_api::apis::{Decoded, decode};
     use holdfast_api::object::Object;
     use holdfast_check::time::Moment;
-    use holdfast_graph::Detected;
+    use holdfast_engine::health::view::{Gets, ServedInstead};
+    use holdfast_fallback::view::Identity;
     use serde_json::json;
 
     use super::super::lines::compare;
@@ -154,9 +158,8 @@ mod tests {
         let message = "invalid regex: missing ]: \"[0-9+\"";
         let (earlier, desired) = (route("/pay", "/refund/[0-9]+"), route("/pay/v2", "/refund/[0-9+"));
         let faults = [(field, message)];
-        let manifest = difference(Some(&desired), &ServedContent::Earlier(&earlier, vec![]), &[], &faults);
-        let prefix =
-            |path: &str| format!("- match:\n    pathSeparatedPrefix: {path}\n  name: HTTPRoute/shop/pay/rules[0]\n");
+        let manifest = difference(Some(&desired), &ServedContent::Earlier(&earlier), &[], &faults);
+        let prefix = |path: &str| format!("match:\n  pathSeparatedPrefix: {path}\nname: httproute/shop/pay/0/0\n");
         let part = DiffOfPart {
             gateway: "shop/public".into(),
             part: "RDS http/80, virtual host pay.example.com, HTTPRoute shop/pay rules[0]".into(),
@@ -166,19 +169,25 @@ mod tests {
             object: desired.key.clone(),
             desired_generation: Some(4),
             place: Some("pay.yaml:1".into()),
-            served: vec![EarlierVersion {
-                generation: 3,
-                since: Moment(1_795_687_200),
+            served_generation: Some(3),
+            served: vec![ServedInstead {
+                object: Identity { kind: "HTTPRoute".into(), ..Identity::default() },
+                gateway: "shop/public".into(),
                 section: "".into(),
-                except: [].into(),
+                generation: None,
+                listener: None,
+                gets: Gets::LastValid { generation: 3, since: Moment(1_795_687_200), except: [].into() },
+                hosts: [].into(),
+                paths: [].into(),
             }],
-            closed: Vec::new(),
+            affects: Vec::new(),
             because: vec![FaultOfObject {
                 object: desired.key.clone(),
                 generation: Some(4),
                 field: field.into(),
                 message: message.into(),
-                detected_by: Detected::Translation,
+                detected_by: DetectedBy::Translation,
+                not_backfilled: None,
             }],
             manifest,
             configuration: vec![part],
@@ -187,6 +196,7 @@ mod tests {
         let report = DiffReport {
             outcome: DiffOutcome::Different,
             objects: vec![object],
+            inputs: Vec::new(),
             gateways: Vec::new(),
             routes_not_compared: 0,
         };

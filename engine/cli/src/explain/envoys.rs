@@ -54,6 +54,9 @@ impl fmt::Display for GatewayEnvoys {
             ServedState::Unverified => "; this is the stored configuration of an earlier run",
             ServedState::Held => "; the last acknowledged configuration is held, as a whole or in part",
         };
+        if acknowledged + refused + pending == 0 {
+            return write!(f, "no Envoy is connected{state}");
+        }
         write!(f, "{acknowledged} acknowledged this configuration, {refused} refused a part, {pending} pending{state}")
     }
 }

@@ -82,6 +82,7 @@ pub async fn serve(args: RunArgs) -> Result<(), Failure> {
         fleets: fleets.clone(),
         envoys: supervisor.as_ref().map(Supervisor::views),
         store: memory.persist.clone(),
+        comparison: Arc::default(),
     };
     let pages = listeners.serve(state, shares.pages, &ending);
     let (notices_in, notices) = mpsc::channel(NOTICES_MAX);

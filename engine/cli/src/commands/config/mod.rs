@@ -36,8 +36,8 @@ pub struct ConfigArgs {
     #[arg(long, env = "CONTROLLER_HOST", value_name = "HOST")]
     pub host: Option<String>,
     /// Show the state of each resource at the connected Envoy with this node ID
-    #[arg(long, env = "CONTROLLER_ENVOY_NODE", value_name = "NODE")]
-    pub envoy: Option<String>,
+    #[arg(long, visible_alias = "envoy", env = "CONTROLLER_NODE", value_name = "NODE")]
+    pub node: Option<String>,
     /// Form of the output
     #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = TableFormat::Text)]
     pub output: TableFormat,
@@ -64,7 +64,7 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
         |error: serde_json::Error| undetermined(&anyhow::Error::new(error).context("its answer is not valid"));
     let document: Value = serde_json::from_slice(&body).map_err(invalid)?;
     let text = match args.output {
-        TableFormat::Text => text::format(&ConfigPage::deserialize(&document).map_err(invalid)?, args.envoy.as_deref()),
+        TableFormat::Text => text::format(&ConfigPage::deserialize(&document).map_err(invalid)?, args.node.as_deref()),
         TableFormat::Json => output::format(&document, DataFormat::Json)?,
     };
     output::print(&text)
@@ -75,7 +75,7 @@ fn path(args: &ConfigArgs) -> String {
     let mut query = form_urlencoded::Serializer::new(format!("{PAGE}?"));
     query.append_pair("part", &args.part);
     let gateway = args.gateway.as_ref().map(|gateway| &gateway.0);
-    for (name, value) in [("gateway", gateway), ("host", args.host.as_ref()), ("envoy", args.envoy.as_ref())] {
+    for (name, value) in [("gateway", gateway), ("host", args.host.as_ref()), ("envoy", args.node.as_ref())] {
         if let Some(value) = value {
             query.append_pair(name, value);
         }

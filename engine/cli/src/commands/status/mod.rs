@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use self::part::SelectedPart;
 use self::text::Style;
+pub(crate) use self::text::described;
 use crate::cli::TableFormat;
 use crate::failure::Failure;
 use crate::output;

@@ -253,7 +253,7 @@ fn how(finding: &HealthFinding, severity: Severity) -> &'static str {
 
 /// What clients receive of objects, with the names of the objects if there are several. An object that several listeners
 /// do not serve is described once.
-fn described(all: &[&ServedInstead], several: bool) -> Vec<String> {
+pub(crate) fn described(all: &[&ServedInstead], several: bool) -> Vec<String> {
     let mut at: BTreeMap<(ServedInstead, bool), Vec<&str>> = BTreeMap::new();
     for served in all {
         let everywhere = ServedInstead { listener: None, ..(*served).clone() };
