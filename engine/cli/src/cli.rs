@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use super::commands::bootstrap::BootstrapArgs;
 use super::commands::certgen::CertgenArgs;
 use super::commands::check::CheckArgs;
+use super::commands::collect::CollectArgs;
 use super::commands::config::ConfigArgs;
 use super::commands::demo::DemoArgs;
 use super::commands::diff::DiffArgs;
@@ -98,6 +99,15 @@ pub enum Command {
                             Envoy is not connected. 3: Holdfast cannot be reached."
     )]
     Config(ConfigArgs),
+    /// Write an archive of the diagnostics of a running Holdfast for a bug report, without credentials
+    #[command(
+        long_about = "Write an archive of the diagnostics of a running Holdfast for a bug report: version, settings, \
+                            health, all pages, metrics and the last lines of the log, without contents of Secrets and \
+                            without credentials. Read the archive before you publish it: names, hosts and paths are in \
+                            it.\n\nExit code 0: written. 2: the command line is not valid, or the file exists. 3: Holdfast \
+                            cannot be reached."
+    )]
+    Collect(CollectArgs),
     /// Print a bootstrap configuration with which any Envoy (1.36 and later) joins a Gateway
     Bootstrap(BootstrapArgs),
     /// Create and renew the certificates of the xDS server and of its Envoys

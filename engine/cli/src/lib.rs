@@ -18,6 +18,7 @@ mod explain;
 pub mod failure;
 pub mod kubernetes;
 pub mod log;
+mod log_tail;
 pub mod manifests;
 mod nearest;
 pub mod offline;

@@ -6,6 +6,7 @@ use anyhow::Context;
 use tracing_subscriber::EnvFilter;
 
 use super::cli::LogFormat;
+use super::log_tail;
 use super::printable::printable;
 
 /// Starts logging. `level` is a level or directives, as in `--log-level`.
@@ -23,7 +24,9 @@ pub fn start(format: LogFormat, level: &str) -> anyhow::Result<()> {
                 .with_writer(move || OneLine { to: std::io::stderr(), colors })
                 .try_init()
         }
-        LogFormat::Json => log.json().flatten_event(true).with_writer(std::io::stderr).try_init(),
+        LogFormat::Json => {
+            log.json().flatten_event(true).with_writer(|| OneLine { to: std::io::stderr(), colors: false }).try_init()
+        }
     };
     started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
 }
@@ -41,6 +44,7 @@ impl<W: Write> Write for OneLine<W> {
         let text = String::from_utf8_lossy(event);
         let line = text.strip_suffix('\n').unwrap_or(&text);
         let line = printable(line, |character| self.colors && character == '\u{1b}');
+        log_tail::keep(&without_colors(&line));
         self.to.write_all(format!("{line}\n").as_bytes())?;
         Ok(event.len())
     }
@@ -48,6 +52,13 @@ impl<W: Write> Write for OneLine<W> {
     fn flush(&mut self) -> std::io::Result<()> {
         self.to.flush()
     }
+}
+
+/// Removes the escape sequences of colours, which end with `m`.
+fn without_colors(line: &str) -> String {
+    let mut parts = line.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once('m').map_or("", |(_, rest)| rest))
 }
 
 /// Disables the logs of the Kubernetes client about failed requests; Holdfast logs each failure once itself.
@@ -67,6 +78,12 @@ fn directives(level: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_are_not_kept() {
+        assert_eq!(without_colors("\u{1b}[2m2026\u{1b}[0m \u{1b}[33m WARN\u{1b}[0m refused"), "2026  WARN refused");
+        assert_eq!(without_colors("plain"), "plain");
+    }
 
     #[test]
     fn an_event_is_one_line() -> std::io::Result<()> {

@@ -1,7 +1,11 @@
 //! `holdfast diff` of a running Holdfast, beside the other reports: an incident with three owners has the same culprits,
 //! fields, generations and answers in all of them, and real requests get these answers.
 
+use std::fs::File;
+use std::io::Read;
+
 use anyhow::{Context, Result, ensure};
+use flate2::read::GzDecoder;
 use holdfast_scenario_tests::fleet::binary_with_mistakes;
 use holdfast_scenario_tests::manifests::{SERVICE_PORT, http_route, https_listener, route, tls_secret};
 use holdfast_scenario_tests::mistakes::HEADER;
@@ -333,7 +337,32 @@ async fn secrets_stay_secret(world: World) -> Result<()> {
         }
         Ok(())
     })
-    .await
+    .await?;
+
+    // Nor is anything of them in an archive for a bug report.
+    let file = world.folder().join("collected.tar.gz").display().to_string();
+    let metrics = format!("127.0.0.1:{}", holdfast.options.metrics);
+    let args = ["--metrics", &metrics, "--file", &file];
+    let finished = command(&world, &holdfast, "collect", &args).await?;
+    ensure!(
+        finished.expect_code(0)?.stdout.contains(": 16 files") && !finished.stdout.contains("without"),
+        "{finished:?}"
+    );
+    let mut archive = Vec::new();
+    GzDecoder::new(File::open(&file)?).read_to_end(&mut archive)?;
+    let archive = String::from_utf8_lossy(&archive);
+    for word in ["health.json", "log.txt", "read all objects", "metrics.txt", "holdfast_", "certificate of"] {
+        ensure!(archive.contains(word), "{word} is not in the archive");
+    }
+    for word in ["hunter2", "BEGIN", "MII"] {
+        ensure!(!archive.contains(word), "{word} is in the archive");
+    }
+    command(&world, &holdfast, "collect", &args).await?.expect_code(2)?.expect_output(&["the file exists"])?;
+    let gone = format!("127.0.0.1:{}", world.port()?);
+    let other = world.folder().join("other.tar.gz").display().to_string();
+    let finished = world.command(&["collect", "--diagnostics", &gone, "--file", &other]).await?;
+    finished.expect_code(3)?.expect_output(&["is Holdfast running"])?;
+    Ok(())
 }
 
 /// Objects that are served as written have no difference beside a policy of their Gateway that is not, files that cannot be

@@ -20,6 +20,7 @@ use super::explain::ExplainQuery;
 use super::{State, debug, diff, envoys};
 use crate::diff::DiffFacts;
 use crate::explain::{ExplainFacts, RunningFacts};
+use crate::log_tail;
 use crate::manifests::positions;
 use crate::serve::core::Core;
 use crate::serve::heartbeat::LastBeat;
@@ -33,7 +34,7 @@ const PAGE_TIME_MAX: Duration = Duration::from_secs(30);
 pub fn debug_pages(state: State) -> Router {
     let index = "/debug/health\n/debug/config/fallback\n/debug/config/successful\n/debug/config/failed\n/debug/config/raw-error\n/debug/config/entries?part=routes\n\
                  /debug/graph\n/debug/graph?format=dot\n/debug/plan\n/debug/envoys\n/debug/statuses\n/debug/faults\n\
-                 /debug/store\n/debug/policies\n/debug/explain?method=GET&url=URL\n/debug/diff\n/debug/diff?object=KIND/NAMESPACE/NAME\n";
+                 /debug/store\n/debug/policies\n/debug/explain?method=GET&url=URL\n/debug/log\n/debug/diff\n/debug/diff?object=KIND/NAMESPACE/NAME\n";
     let pages = Router::new()
         .route("/", get(move || async move { index }))
         .route("/debug", get(move || async move { index }))
@@ -50,6 +51,7 @@ pub fn debug_pages(state: State) -> Router {
         .route("/debug/faults", get(faults))
         .route("/debug/envoys", get(envoys_page))
         .route("/debug/explain", get(explain))
+        .route("/debug/log", get(async || log_tail::text()))
         .route("/debug/diff", get(differences))
         .route("/debug/statuses", get(statuses))
         .with_state(state)

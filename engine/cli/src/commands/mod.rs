@@ -5,6 +5,7 @@
 pub mod bootstrap;
 pub mod certgen;
 pub mod check;
+pub mod collect;
 pub mod config;
 pub mod demo;
 pub mod diff;
@@ -36,6 +37,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Diff(args) => diff::run(&args),
         Command::Envoys(args) => envoys::run(&args),
         Command::Config(args) => config::run(&args),
+        Command::Collect(args) => collect::run(&args),
         Command::Bootstrap(args) => bootstrap::run(args),
         Command::Certgen(args) => certgen::run(args),
         Command::Status(args) => status::run(&args),
