@@ -140,8 +140,11 @@ impl Connection {
     /// Replaces the snapshot that the client should have.
     pub fn on_snapshot(&mut self, snapshot: Snapshot) {
         let was_held = self.is_held();
-        self.fresh_only = false;
+        let was_fresh_only = std::mem::take(&mut self.fresh_only);
         self.take_in(snapshot);
+        if was_fresh_only {
+            self.forget_refusals();
+        }
         if was_held {
             // A snapshot for other clients may have been applied before it was known that this client already has a
             // configuration: no listener and no route of that snapshot may be sent any more.
@@ -155,6 +158,17 @@ impl Connection {
         self.fresh_only = true;
         if !self.is_held() {
             self.take_in(snapshot);
+        }
+    }
+
+    /// Allows what was refused to be sent once more: refusals of the configuration of an earlier run were received before
+    /// the deciding code knew anything of this client, so that it would never request another try.
+    ///
+    /// Secrets are an exception: the repeat of a refused secret is acknowledged without being used.
+    fn forget_refusals(&mut self) {
+        let now = self.now;
+        for kind in ResourceType::ALL.into_iter().filter(|kind| *kind != ResourceType::Secret) {
+            self.cursor_mut(kind).forget_refusals(now);
         }
     }
 

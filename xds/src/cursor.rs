@@ -169,6 +169,14 @@ impl Cursor {
         }
     }
 
+    /// Allows every refused content to be sent once more.
+    pub(crate) fn forget_refusals(&mut self, now: u64) {
+        self.refusals = RefusedContents::default();
+        for (name, due) in self.parked.drain() {
+            self.place(name, DueResource { since: now, ..due });
+        }
+    }
+
     /// Records that the client reports this version when it connects; an Envoy names only accepted versions.
     ///
     /// Secrets are an exception: a refused secret may be reported as well, as long as an earlier one is in use.

@@ -153,6 +153,43 @@ fn a_fresh_only_offer_is_sent_to_a_client_without_resources() {
 }
 
 #[test]
+fn what_was_refused_while_only_fresh_clients_were_served_is_sent_once_more() {
+    delta(
+        "!fresh CDS a=1; LDS l=1; SDS s=1
+         > CDS
+         < 1 CDS +a=1
+         > CDS n=1
+         = ACK CDS a=1
+         > LDS
+         < 2 LDS +l=1
+         > LDS n=2 err=no
+         = NACK LDS l=1 : no
+         > SDS add=s
+         < 3 SDS +s=1
+         > SDS n=3 err=no
+         = NACK SDS s=1 : no
+         # The listener is gone for a while, as one with a port in use.
+         ! CDS a=1; SDS s=1
+         < 4 LDS -l
+         > LDS n=4
+         = ACK LDS -l
+         ! CDS a=1; LDS l=1; SDS s=1
+         < 5 LDS +l=1
+         > LDS n=5 err=no
+         = NACK LDS l=1 : no
+         # Later refusals are kept, as always.
+         ! CDS a=1; LDS l=2; SDS s=2
+         < 6 SDS +s=2
+         < 7 LDS +l=2
+         > SDS n=6
+         = ACK SDS s=2
+         > LDS n=7
+         = ACK LDS l=2
+         ! CDS a=1; LDS l=1; SDS s=1",
+    );
+}
+
+#[test]
 fn a_fresh_only_offer_is_not_sent_to_a_client_with_resources() {
     delta(
         "!fresh CDS a=1; LDS l=1

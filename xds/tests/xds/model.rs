@@ -92,6 +92,8 @@ struct Play {
     envoy: BTreeMap<ResourceType, Subscription>,
     /// Contents that the server of this stream knows to be refused.
     refused: BTreeSet<(ResourceType, String, Version)>,
+    /// Whether the last offer was for clients without a configuration only.
+    was_fresh_only: bool,
     /// Contents that this Envoy never accepts, on this stream or another.
     ever_refused: BTreeSet<(ResourceType, String, Version)>,
     /// Clusters that changed without a new response for their endpoints.
@@ -129,6 +131,7 @@ impl Play {
             resumes: false,
             envoy: ResourceType::ALL.into_iter().map(|kind| (kind, Subscription::default())).collect(),
             refused: BTreeSet::new(),
+            was_fresh_only: false,
             ever_refused: BTreeSet::new(),
             cold: BTreeSet::new(),
             has_reconnected: false,
@@ -231,8 +234,15 @@ impl Play {
         self.story.push(format!("! {}", texts.join(" ")));
         match self.offers.fresh_only {
             true => self.connection.on_fresh_snapshot(self.target.clone()),
-            false => self.connection.on_snapshot(self.target.clone()),
+            false => {
+                self.connection.on_snapshot(self.target.clone());
+                if self.was_fresh_only {
+                    // What was refused until now is sent once more, except for secrets.
+                    self.refused.retain(|(kind, ..)| *kind == ResourceType::Secret);
+                }
+            }
         }
+        self.was_fresh_only = self.offers.fresh_only;
     }
 
     fn route(&mut self, name: &str, choose: &mut dyn FnMut(usize) -> usize) -> Arc<Resource> {
