@@ -57,7 +57,61 @@ pub(crate) fn is_sensitive_resource(kind: ResourceType, body: &[u8]) -> bool {
 fn decode(kind: ResourceType, body: &[u8]) -> Result<Value, String> {
     let (descriptor, mut value) = message_of(kind, body)?;
     redact(&descriptor, &mut value, kind == ResourceType::Secret);
+    redact_conditions(&mut value);
     Ok(value)
+}
+
+/// Redacts what requests are compared with and may be a credential: the value of a query parameter with such a name, and
+/// the other texts of an expression that names a header with a credential. A resource with them is no secret itself.
+fn redact_conditions(value: &mut Value) {
+    match value {
+        Value::Object(fields) if fields.contains_key("callExpr") => {
+            if texts(fields).any(is_credential_header) {
+                fields.values_mut().for_each(redact_texts);
+            }
+        }
+        Value::Object(fields) => {
+            let is_named = fields.get("name").and_then(Value::as_str).is_some_and(is_credential_header);
+            if let Some(value) = fields.get_mut("stringMatch").filter(|_| is_named) {
+                redact_whole(value);
+            }
+            fields.values_mut().for_each(redact_conditions);
+        }
+        Value::Array(values) => values.iter_mut().for_each(redact_conditions),
+        _ => {}
+    }
+}
+
+/// Returns the texts of an expression.
+fn texts(fields: &Map<String, Value>) -> Box<dyn Iterator<Item = &str> + '_> {
+    Box::new(fields.iter().flat_map(|(name, value)| -> Box<dyn Iterator<Item = &str> + '_> {
+        match value {
+            Value::String(text) if name == "stringValue" => Box::new(std::iter::once(&**text)),
+            Value::Object(fields) => texts(fields),
+            Value::Array(values) => Box::new(values.iter().filter_map(Value::as_object).flat_map(texts)),
+            _ => Box::new(std::iter::empty()),
+        }
+    }))
+}
+
+/// Redacts the texts of an expression, except for names of headers with a credential.
+fn redact_texts(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(text) if name == "stringValue" => {
+                        if !is_credential_header(text) {
+                            REDACTED.clone_into(text);
+                        }
+                    }
+                    value => redact_texts(value),
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(redact_texts),
+        _ => {}
+    }
 }
 
 /// Hides placeholder values, which are not secret themselves: a basic auth filter without users has a comment instead.

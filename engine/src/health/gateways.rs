@@ -5,6 +5,7 @@ use std::sync::Arc;
 use holdfast_check::time::Moment;
 use holdfast_fallback::view::ServedState;
 use holdfast_translate::provision::GATEWAY_LABEL;
+use holdfast_xds::managed_node_id;
 
 use super::facts::{GatewayFacts, NotAnswering, Outside, Refusing};
 use super::judge::of_gateway;
@@ -208,8 +209,11 @@ fn next(gateway: &GatewayFacts, finding: &HealthFinding, outside: &Outside) -> S
         let (namespace, name) = (&gateway.object.namespace, &gateway.object.name);
         return format!("kubectl --namespace {namespace} get pods --selector {GATEWAY_LABEL}={name}");
     }
+    // Envoys that Holdfast does not manage may be connected beside its own one.
+    let is_about_managed = &*finding.reason == NOT_ANSWERING
+        && finding.message.starts_with(&format!("Envoy {} ", managed_node_id(&gateway.state.name)));
     let pid = outside.managed.get(&gateway.state.name).and_then(|envoy| envoy.pid);
-    if let Some(pid) = pid.filter(|_| &*finding.reason == NOT_ANSWERING) {
+    if let Some(pid) = pid.filter(|_| is_about_managed) {
         return format!("kill -CONT {pid} if the process was stopped; after kill -KILL {pid}, Holdfast starts another");
     }
     if finding.reason == "RefusedByOne" { "/debug/config/raw-error".to_owned() } else { "/debug/envoys".to_owned() }

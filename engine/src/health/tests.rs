@@ -168,9 +168,16 @@ fn an_envoy_from_which_nothing_comes_is_an_outage_unless_another_one_answers() {
     }
     let follower = health(1, true, &|facts| facts.outside.leads = false);
     assert_eq!(counts(&follower), (HealthVerdict::Degraded, [0, 1, 0, 0]), "another replica may have another Envoy");
-    let managed = health(0, false, &|facts| {
+    let manage = |facts: &mut Facts| {
         let envoy = Managed { state: "running".into(), pid: Some(17), serves: true };
         facts.outside.managed.insert("infra/public".into(), envoy);
+    };
+    let beside = health(0, false, &manage);
+    assert_eq!(beside.outages[0].next, "/debug/envoys", "the process of the managed Envoy is another one");
+    let managed = health(0, false, &|facts| {
+        manage(facts);
+        let silent = facts.outside.not_answering.values_mut();
+        silent.for_each(|nodes| *nodes = [("infra-public-managed".into(), nodes["one"].clone())].into());
     });
     assert_eq!(counts(&managed), (HealthVerdict::Down, [1, 0, 0, 0]), "it does not go on serving");
     assert!(managed.outages[0].next.starts_with("kill -CONT 17"), "{}", managed.outages[0].next);

@@ -39,9 +39,11 @@ impl Engine {
     /// Returns the Envoys that refuse what others of their build accepted.
     pub fn outliers(&self) -> OutlierMessages {
         let of_scope = |scope: &FallbackScope| {
-            let outliers = scope.members.outliers();
-            let named =
-                outliers.map(|(node, outlier)| ((scope.id.name.clone(), node.clone()), outlier.message().to_owned()));
+            let outliers = scope.members.outliers().map(|(node, outlier)| (node, outlier.message().to_owned()));
+            // Envoys with a fallback of their own.
+            let apart =
+                scope.id.apart.iter().flat_map(|apart| scope.members.nodes().map(|node| (node, apart.clause())));
+            let named = outliers.chain(apart).map(|(node, why)| ((scope.id.name.clone(), node.clone()), why));
             named.collect::<Vec<_>>()
         };
         self.scopes.iter().flat_map(of_scope).collect()

@@ -231,7 +231,12 @@ async fn differences(Extract(state): Extract<State>, Query(query): Query<Vec<(St
         return (StatusCode::SERVICE_UNAVAILABLE, "the objects have not been translated yet\n").into_response();
     }
     let _turn = state.comparison.lock().await;
-    let facts = match state.handle.query(move |core| DiffFacts::of(core, wanted.as_ref())).await {
+    let fleets = state.fleets.clone();
+    let facts = state.handle.query(move |core| {
+        let envoys = envoys::connected(&fleets, &core.engine.outliers());
+        DiffFacts::of(core, wanted.as_ref(), &envoys)
+    });
+    let facts = match facts.await {
         Some(Ok(facts)) => facts,
         Some(Err(why)) => return bad_request(&why),
         None => return ending(),

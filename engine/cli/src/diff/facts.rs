@@ -14,6 +14,7 @@ use holdfast_xds::Snapshot;
 
 use super::subset::{DiffSubset, is_route};
 use super::target::DiffTarget;
+use crate::admin::EnvoyRow;
 use crate::serve::core::{Core, ManifestPositions};
 
 /// The state of a running Holdfast at one moment: comparing takes time, and the engine goes on meanwhile.
@@ -39,6 +40,8 @@ pub(crate) struct DiffFacts {
     /// Whether these are all objects that are not served as written.
     pub(super) is_all: bool,
     pub(super) subset: DiffSubset,
+    /// Envoys that have not acknowledged everything, do not answer or have a configuration of their own, by Gateway.
+    pub(super) not_in_step: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
 impl DiffFacts {
@@ -46,7 +49,11 @@ impl DiffFacts {
     ///
     /// # Errors
     /// Returns an error if Holdfast has not read the wanted object.
-    pub(crate) fn of(core: &Core, wanted: Option<&DiffTarget>) -> Result<Self, String> {
+    pub(crate) fn of(core: &Core, wanted: Option<&DiffTarget>, envoys: &[EnvoyRow]) -> Result<Self, String> {
+        let mut not_in_step = BTreeMap::<Arc<str>, BTreeSet<Arc<str>>>::new();
+        for envoy in envoys.iter().filter(|envoy| !envoy.is_in_step()) {
+            not_in_step.entry(envoy.fleet.clone()).or_default().insert(envoy.node.clone());
+        }
         let engine = &core.engine;
         let (health, report) = (core.health(), engine.fallback());
         let deviating: BTreeSet<ObjectKey> = deviating(&report).chain(found(&health)).collect();
@@ -74,6 +81,7 @@ impl DiffFacts {
             is_all: wanted.is_none(),
             targets,
             subset,
+            not_in_step,
         })
     }
 }

@@ -34,7 +34,14 @@ pub(super) fn difference(
     closed: &[(&str, String)],
     faults: &[FieldFault<'_>],
 ) -> Vec<DiffLine> {
-    let desired = desired.and_then(shown);
+    let desired = match desired {
+        None => None,
+        Some(object) => match shown(object) {
+            Some(document) => Some(document),
+            // No document is kept of this kind.
+            None => return Vec::new(),
+        },
+    };
     let served = match served {
         ServedContent::Nothing(why) => format!("# {why}\n"),
         ServedContent::Desired => {

@@ -55,6 +55,8 @@ pub(super) struct UnsettledGateway {
     pub(super) name: Arc<str>,
     /// Its Envoys.
     pub(super) envoys: GatewayEnvoys,
+    /// Envoys that have not acknowledged everything, do not answer or have a configuration of their own.
+    pub(super) not_in_step: BTreeSet<Arc<str>>,
 }
 
 /// An object with its differences.
@@ -65,6 +67,8 @@ pub(super) struct ObjectDifference {
     pub(super) object: ObjectKey,
     /// The desired generation; unset if the object cannot be read at all.
     pub(super) desired_generation: Option<i64>,
+    /// Whether it can be read.
+    pub(super) is_readable: bool,
     /// The file and line of its manifest.
     pub(super) place: Option<String>,
     /// The generation that is served, if it is not the desired one.
@@ -139,9 +143,12 @@ fn unsettled(facts: &DiffFacts) -> Vec<UnsettledGateway> {
     let names: BTreeSet<String> = facts.subset.gateways.iter().map(ObjectKey::namespaced_name).collect();
     let is_meant = |name: &str| facts.is_all || names.contains(name);
     let gateways = facts.report.gateways.iter().filter(|gateway| is_meant(&gateway.name));
-    let gateways =
-        gateways.map(|gateway| UnsettledGateway { name: gateway.name.clone(), envoys: GatewayEnvoys::new(gateway) });
-    gateways.filter(|gateway| !gateway.envoys.all_have_it()).collect()
+    let gateways = gateways.map(|gateway| UnsettledGateway {
+        name: gateway.name.clone(),
+        envoys: GatewayEnvoys::new(gateway),
+        not_in_step: facts.not_in_step.get(&gateway.name).cloned().unwrap_or_default(),
+    });
+    gateways.filter(|gateway| !gateway.envoys.all_have_it() || !gateway.not_in_step.is_empty()).collect()
 }
 
 impl ObjectDifference {
@@ -161,17 +168,22 @@ impl ObjectDifference {
         let served = match (version, whole) {
             (Some(version), _) => ServedContent::Earlier(version),
             (None, Some(note)) => ServedContent::Nothing(note),
-            (None, None) if findings.is_not_served => ServedContent::Nothing("not served".into()),
+            // The last readable version of an object that others depend on stays in use.
             (None, None) => match desired {
-                // The last readable version of an object that others depend on stays in use.
                 Some(kept) if !is_readable => ServedContent::Earlier(kept),
+                _ if findings.is_not_served => ServedContent::Nothing("not served".into()),
                 _ => ServedContent::Desired,
             },
         };
         let sections = closed.iter().filter(|(section, _)| !section.is_empty());
         let sections: Vec<(&str, String)> = sections.map(|(section, note)| (&**section, note.clone())).collect();
         let desired = desired.filter(|_| is_readable);
-        let manifest = difference(desired.map(|desired| &**desired), &served, &sections, &own);
+        // The Gateway of HTTPProxies, for example, has no manifest.
+        let has_manifest = desired.is_some() || !is_readable;
+        let manifest = match has_manifest {
+            true => difference(desired.map(|desired| &**desired), &served, &sections, &own),
+            false => Vec::new(),
+        };
         let is_concerned = is_route(key) || findings.is_at_fault;
         let (configuration, more_parts) = if is_concerned { parts_of(key, facts, parts) } else { (Vec::new(), 0) };
         let place = facts.places.get(key).map(|place| format!("{}:{}", place.file, place.line));
@@ -179,6 +191,7 @@ impl ObjectDifference {
         Self {
             object: key.clone(),
             desired_generation: desired.map(|desired| desired.metadata.generation),
+            is_readable,
             place,
             served_generation,
             served,

@@ -46,8 +46,8 @@ pub(crate) fn format(report: &DiffReport) -> String {
     }
     for gateway in &report.gateways {
         text.line(format_args!("Gateway {}: {}", gateway.name, gateway.envoys));
-        for node in &gateway.envoys.keep_previous {
-            text.fact("", format_args!("{node} keeps its previous configuration"));
+        for node in &gateway.not_in_step {
+            text.fact("", format_args!("{node} has not acknowledged everything, or has a configuration of its own"));
         }
     }
     for (index, object) in report.objects.iter().enumerate() {
@@ -64,7 +64,10 @@ pub(crate) fn format(report: &DiffReport) -> String {
 }
 
 fn difference(object: &ObjectDifference, text: &mut Text) {
-    let desired = generation(object.desired_generation);
+    let desired = match object.is_readable {
+        true => object.desired_generation.map_or_else(|| "without a manifest".to_owned(), |it| generation(Some(it))),
+        false => generation(None),
+    };
     let place = object.place.as_ref().map(|place| format!(", {place}")).unwrap_or_default();
     text.line(format_args!("{}, {desired}{place}", short(&object.object)));
     for line in described(&object.served.iter().collect::<Vec<_>>(), false) {
@@ -169,6 +172,7 @@ mod tests {
             object: desired.key.clone(),
             desired_generation: Some(4),
             place: Some("pay.yaml:1".into()),
+            is_readable: true,
             served_generation: Some(3),
             served: vec![ServedInstead {
                 object: Identity { kind: "HTTPRoute".into(), ..Identity::default() },

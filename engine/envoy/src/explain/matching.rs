@@ -250,6 +250,9 @@ fn parameter_text(wanted: &QueryParameterMatcher) -> String {
     match &wanted.query_parameter_match_specifier {
         None | Some(QueryParameterMatchSpecifier::PresentMatch(true)) => "any value".into(),
         Some(QueryParameterMatchSpecifier::PresentMatch(false)) => "no value".into(),
+        Some(QueryParameterMatchSpecifier::StringMatch(_)) if is_credential_header(&wanted.name) => {
+            "a value that is not shown".into()
+        }
         Some(QueryParameterMatchSpecifier::StringMatch(matcher)) => text::wanted(matcher),
     }
 }

@@ -15,7 +15,9 @@ pub(super) fn entries(resource: &Resource, wanted: Option<&str>) -> Vec<ListedEn
         return ListedEntry::undecodable(resource);
     };
     let hosts: Vec<&VirtualHost> = match wanted {
-        Some(wanted) => host::choose(&configuration, wanted).into_iter().map(|(host, _)| host).collect(),
+        Some(wanted) => {
+            host::choose(&configuration, wanted.trim_end_matches('.')).into_iter().map(|(host, _)| host).collect()
+        }
         None => configuration.virtual_hosts.iter().collect(),
     };
     let of_host = |host: &&VirtualHost| {
