@@ -19,6 +19,7 @@ pub(crate) fn stories() -> Vec<Story> {
             damaged_data_folder,
             two_of_them_on_one_data_folder,
             port_of_a_listener_is_taken,
+            port_is_taken_during_a_restart,
             ports_are_shared_with_no_other_holdfast,
             envoy_that_hangs_for_a_while,
             evasive_paths_do_not_pass_a_replaced_route,
@@ -118,6 +119,25 @@ async fn port_of_a_listener_is_taken(world: World) -> Result<()> {
     // Changes still arrive.
     world.route("more", &prefix("/more", "nowhere"))?;
     get(free, "/more").comes_to_answer(500).await?;
+    Ok(())
+}
+
+/// The port is taken when Envoy gets the configuration that an earlier run stored, before all objects were read: Envoy
+/// refuses the listener, and serves it when the port is free.
+async fn port_is_taken_during_a_restart(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("all", &prefix("/", "echo"))?;
+    let mut holdfast = world.run().await?;
+    get(port, "/").comes_to_reach("echo").await?;
+    // The stored configuration has the listener; the managed Envoy ends with Holdfast.
+    let options = holdfast.options.clone();
+    holdfast.terminate().await?.expect_code(0)?;
+    let occupant = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+    holdfast = world.run_with(options).await?;
+    holdfast.comes_to_print(&["cannot bind", &format!("port {port} of 127.0.0.1 is in use by")]).await?;
+    drop(occupant);
+    get(port, "/").comes_to_reach("echo").await?;
     Ok(())
 }
 
