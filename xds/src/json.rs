@@ -65,10 +65,8 @@ fn decode(kind: ResourceType, body: &[u8]) -> Result<Value, String> {
 /// the other texts of an expression that names a header with a credential. A resource with them is no secret itself.
 fn redact_conditions(value: &mut Value) {
     match value {
-        Value::Object(fields) if fields.contains_key("callExpr") => {
-            if texts(fields).any(is_credential_header) {
-                fields.values_mut().for_each(redact_texts);
-            }
+        Value::Object(fields) if fields.contains_key("callExpr") && texts(fields).any(is_credential_header) => {
+            fields.values_mut().for_each(redact_texts);
         }
         Value::Object(fields) => {
             let is_named = fields.get("name").and_then(Value::as_str).is_some_and(is_credential_header);

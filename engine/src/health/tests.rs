@@ -177,7 +177,7 @@ fn an_envoy_from_which_nothing_comes_is_an_outage_unless_another_one_answers() {
     let managed = health(0, false, &|facts| {
         manage(facts);
         let silent = facts.outside.not_answering.values_mut();
-        silent.for_each(|nodes| *nodes = [("infra-public-managed".into(), nodes["one"].clone())].into());
+        silent.for_each(|nodes| *nodes = [("infra-public-managed".into(), nodes["one"])].into());
     });
     assert_eq!(counts(&managed), (HealthVerdict::Down, [1, 0, 0, 0]), "it does not go on serving");
     assert!(managed.outages[0].next.starts_with("kill -CONT 17"), "{}", managed.outages[0].next);
