@@ -24,7 +24,7 @@ use holdfast_scenario_tests::kubernetes::{assets, namespace, tools};
 use holdfast_scenario_tests::{envoy, runner};
 
 /// Concurrent stories: each has a separate API server.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 6;
 
 fn main() -> ExitCode {
     let of_objects = [cluster::stories(), serving::stories(), watching::stories(), reporting::stories()].concat();
