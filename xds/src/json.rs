@@ -420,4 +420,23 @@ mod tests {
         let shown = json.pointer("/typedPerFilterConfig/f/@type").and_then(Value::as_str);
         assert_eq!(shown, Some("type.googleapis.com/envoy.config.route.v3.FilterConfig"), "{json}");
     }
+
+    #[test]
+    fn conditions_with_credentials_are_redacted_and_others_stay() {
+        let call = |header: &str| {
+            serde_json::json!({"callExpr": {"function": "_==_", "args": [
+                {"callExpr": {"args": [{"constExpr": {"stringValue": header}}]}},
+                {"constExpr": {"stringValue": CANARY}},
+            ]}})
+        };
+        let parameter = |name: &str| serde_json::json!({"name": name, "stringMatch": {"exact": CANARY}});
+        for mut hidden in [call("authorization"), parameter("access_token")] {
+            redact_conditions(&mut hidden);
+            assert!(!hidden.to_string().contains(CANARY), "{hidden}");
+        }
+        let mut shown = serde_json::json!([call("x-env"), parameter("page")]);
+        let before = shown.clone();
+        redact_conditions(&mut shown);
+        assert_eq!(shown, before);
+    }
 }

@@ -15,6 +15,10 @@ use crate::object::Object;
 /// The replacement of a credential, as in decoded resources of Envoy.
 const REDACTED: &str = "[redacted]";
 
+/// The fields with the value of a header, parameter or entry, in every API.
+const VALUE_FIELDS: [&str; 9] =
+    ["value", "rawValue", "exact", "prefix", "suffix", "contains", "regex", "notexact", "notcontains"];
+
 /// Returns an object as a document for people: its kind, name and content. Returns `None` for kinds of which Holdfast
 /// keeps no document.
 pub fn shown(object: &Object) -> Option<Value> {
@@ -63,15 +67,15 @@ fn secret_document(object: &Object, secret: &Secret) -> Value {
 }
 
 /// Replaces texts that are, or may be, credentials: the values of a header, parameter or entry with a name of a
-/// credential, whatever their field is; texts that begin like the value of a credential; and the literals of an
-/// expression that names such a header.
-fn redact(document: &mut Value) {
+/// credential; texts that begin like the value of a credential; and the literals of an expression that names such a
+/// header. References to objects with such a name stay.
+pub fn redact(document: &mut Value) {
     match document {
         Value::Object(fields) => {
             let names = ["name", "key", "headerName"].into_iter().filter_map(|field| fields.get(field));
             let is_named = names.filter_map(Value::as_str).any(is_credential_header);
             for (name, value) in fields.iter_mut() {
-                let is_value = is_named && !["name", "key", "headerName", "type"].contains(&&**name);
+                let is_value = is_named && VALUE_FIELDS.contains(&&**name);
                 match value {
                     Value::String(_) if is_value || is_credential_header(name) => *value = REDACTED.into(),
                     _ => redact(value),
@@ -158,12 +162,14 @@ mod tests {
             "any": ["Bearer hunter2"],
             "rule": "request.headers['authorization'] == 'hunter2' && request.method == 'GET'",
             "other": "request.headers['x-env'] == 'test'",
+            "backendRefs": [{"name": "token", "namespace": "auth", "kind": "Service"}],
         });
         redact(&mut document);
         assert!(!document.to_string().contains("hunter2"), "{document}");
         assert_eq!(document["context"]["env"], "test");
         assert_eq!(document["conditions"][0]["header"]["name"], "x-api-key");
         assert_eq!(document["other"], "request.headers['x-env'] == 'test'");
+        assert_eq!(document["backendRefs"], json!([{"name": "token", "namespace": "auth", "kind": "Service"}]));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use holdfast_xds::credentials::{is_credential_header, is_credential_value};
+use holdfast_api::apis::shown::redact;
 use regex::{Captures, Regex};
 use serde_json::Value;
 
@@ -60,7 +60,8 @@ pub(super) fn scrubbed(name: &str, body: &[u8]) -> String {
     if name.ends_with(".json")
         && let Ok(mut document) = serde_json::from_slice::<Value>(body)
     {
-        scrub_value(&mut document);
+        redact(&mut document);
+        scrub_texts(&mut document);
         return format!("{document:#}\n");
     }
     scrub_text(&String::from_utf8_lossy(body))
@@ -80,21 +81,11 @@ pub(super) fn test() -> Result<(), String> {
     Ok(())
 }
 
-fn scrub_value(value: &mut Value) {
+/// Removes what has the form of a credential from all texts of a document.
+fn scrub_texts(value: &mut Value) {
     match value {
-        Value::Object(fields) => {
-            let names = ["name", "key", "headerName"].into_iter().filter_map(|field| fields.get(field));
-            let is_named = names.filter_map(Value::as_str).any(is_credential_header);
-            for (name, value) in fields.iter_mut() {
-                let is_value = is_named && !["name", "key", "headerName", "type", "kind"].contains(&&**name);
-                match value {
-                    Value::String(_) if is_value || is_credential_header(name) => *value = REDACTED.into(),
-                    _ => scrub_value(value),
-                }
-            }
-        }
-        Value::Array(values) => values.iter_mut().for_each(scrub_value),
-        Value::String(text) if is_credential_value(text) => REDACTED.clone_into(text),
+        Value::Object(fields) => fields.values_mut().for_each(scrub_texts),
+        Value::Array(values) => values.iter_mut().for_each(scrub_texts),
         Value::String(text) => *text = scrub_message(text),
         _ => {}
     }

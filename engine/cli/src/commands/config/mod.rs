@@ -4,7 +4,6 @@ mod text;
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use holdfast_envoy::listing::ConfigPart;
@@ -13,12 +12,11 @@ use serde_json::Value;
 
 use self::text::ConfigPage;
 use super::status::Diagnostics;
-use super::status::client::{self, DiagnosticsAnswer};
+use super::status::client;
 use crate::arguments::GatewayName;
 use crate::cli::{DataFormat, TableFormat};
 use crate::failure::Failure;
 use crate::output;
-use crate::printable::printable;
 
 /// The page of entries.
 const PAGE: &str = "/debug/config/entries";
@@ -51,17 +49,11 @@ pub struct ConfigArgs {
 /// # Errors
 /// Returns an error if Holdfast cannot be reached, or the Gateway or Envoy is unknown.
 pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let undetermined = |error: &anyhow::Error| client::undetermined(&args.diagnostics, PAGE, error);
-    let answer = runtime.block_on(client::fetch(&args.diagnostics, &path(args)));
-    let body = match answer.map_err(|error| undetermined(&error))? {
-        DiagnosticsAnswer::Ok(body) => body,
-        DiagnosticsAnswer::BadRequest(why) => {
-            return Err(Failure::usage(printable(why.trim_end(), |_| false).into_owned()));
-        }
+    let body = client::query(&args.diagnostics, PAGE, &path(args))?;
+    let invalid = |error: serde_json::Error| {
+        let error = anyhow::Error::new(error).context("its answer is not valid");
+        client::undetermined(&args.diagnostics, PAGE, &error)
     };
-    let invalid =
-        |error: serde_json::Error| undetermined(&anyhow::Error::new(error).context("its answer is not valid"));
     let document: Value = serde_json::from_slice(&body).map_err(invalid)?;
     let text = match args.output {
         TableFormat::Text => text::format(&ConfigPage::deserialize(&document).map_err(invalid)?, args.node.as_deref()),

@@ -2,18 +2,14 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Args;
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::status::Diagnostics;
-use super::status::client::{self, DiagnosticsAnswer};
-use crate::cli::{DataFormat, TableFormat};
+use super::status::client::ReportPage;
+use crate::cli::TableFormat;
 use crate::diff::{DiffOutcome, DiffTarget};
 use crate::failure::Failure;
 use crate::output;
-use crate::printable::printable;
 
 /// The page of differences.
 const PAGE: &str = "/debug/diff";
@@ -36,37 +32,13 @@ fn target(text: &str) -> Result<String, String> {
     text.parse::<DiffTarget>().map(|target| target.to_string())
 }
 
-/// The page of a running Holdfast.
-#[derive(Deserialize)]
-struct DiffPage {
-    report: Value,
-    text: String,
-}
-
 /// Prints the differences. The exit code is 0 if there are none, else 1.
 ///
 /// # Errors
 /// Returns an error if Holdfast cannot be reached, or has not read the object.
 pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let undetermined = |error: &anyhow::Error| client::undetermined(&args.diagnostics, PAGE, error);
-    let answer = runtime.block_on(client::fetch(&args.diagnostics, &path(args)));
-    let body = match answer.map_err(|error| undetermined(&error))? {
-        DiagnosticsAnswer::Ok(body) => body,
-        DiagnosticsAnswer::BadRequest(why) => {
-            return Err(Failure::usage(printable(why.trim_end(), |_| false).into_owned()));
-        }
-    };
-    let page: DiffPage =
-        serde_json::from_slice(&body).context("its answer is not valid").map_err(|error| undetermined(&error))?;
-    let outcome = page.report.get("outcome").cloned().unwrap_or_default();
-    let outcome =
-        serde_json::from_value(outcome).context("its answer has no outcome").map_err(|error| undetermined(&error))?;
-    let text = match args.output {
-        TableFormat::Text => printable(&page.text, |character| character == '\n').into_owned(),
-        TableFormat::Json => output::format(&page.report, DataFormat::Json)?,
-    };
-    output::print(&text)?;
+    let (page, outcome) = ReportPage::request(&args.diagnostics, PAGE, &path(args))?;
+    output::print(&page.printed(args.output)?)?;
     Ok(match outcome {
         DiffOutcome::Same => ExitCode::SUCCESS,
         DiffOutcome::Different => ExitCode::from(1),

@@ -4,19 +4,17 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Args;
 use holdfast_envoy::explain::request::ExplainRequest;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::status::Diagnostics;
-use super::status::client::{self, DiagnosticsAnswer};
+use super::status::client::ReportPage;
 use crate::arguments::GatewayName;
 use crate::cli::{DataFormat, TableFormat};
 use crate::explain::{self, ExplainFacts, ExplainReport, RequestOutcome};
 use crate::failure::Failure;
-use crate::printable::{plain, printable};
+use crate::printable::plain;
 use crate::settings::TranslationArgs;
 use crate::{offline, output};
 
@@ -59,13 +57,6 @@ struct Explained {
     text: String,
 }
 
-/// The page of a running Holdfast.
-#[derive(Deserialize)]
-struct ExplainPage {
-    report: Value,
-    text: String,
-}
-
 /// Prints the way of the request. The exit code is 0 if the request is served as desired, 1 if it is not, 3 if that is
 /// not known.
 ///
@@ -100,25 +91,8 @@ fn of_manifests(args: &ExplainArgs, request: ExplainRequest) -> Result<Explained
 
 /// Requests the explanation of a running Holdfast.
 fn of_running(args: &ExplainArgs) -> Result<Explained, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let undetermined = |error: &anyhow::Error| client::undetermined(&args.diagnostics, PAGE, error);
-    let answer = runtime.block_on(client::fetch(&args.diagnostics, &path(args)));
-    let body = match answer.map_err(|error| undetermined(&error))? {
-        DiagnosticsAnswer::Ok(body) => body,
-        DiagnosticsAnswer::BadRequest(why) => {
-            return Err(Failure::usage(printable(why.trim_end(), |_| false).into_owned()));
-        }
-    };
-    let page: ExplainPage =
-        serde_json::from_slice(&body).context("its answer is not valid").map_err(|error| undetermined(&error))?;
-    let outcome = page.report.get("outcome").cloned().unwrap_or_default();
-    let outcome =
-        serde_json::from_value(outcome).context("its answer has no outcome").map_err(|error| undetermined(&error))?;
-    let text = match args.output {
-        TableFormat::Text => printable(&page.text, |character| character == '\n').into_owned(),
-        TableFormat::Json => json(&page.report)?,
-    };
-    Ok(Explained { outcome, text })
+    let (page, outcome) = ReportPage::request(&args.diagnostics, PAGE, &path(args))?;
+    Ok(Explained { outcome, text: page.printed(args.output)? })
 }
 
 /// The path of the page, with the request as its query.

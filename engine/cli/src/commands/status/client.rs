@@ -7,10 +7,16 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Bytes;
 use hyper::{Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::net::TcpStream;
 
 use super::Diagnostics;
+use crate::cli::{DataFormat, TableFormat};
 use crate::failure::Failure;
+use crate::output;
+use crate::printable::printable;
 
 /// Timeout of the response.
 const STATUS_ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
@@ -19,17 +25,58 @@ const STATUS_ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The answer of a page.
 #[derive(Debug)]
-pub(crate) enum DiagnosticsAnswer {
-    /// Its body.
+enum DiagnosticsAnswer {
+    /// The body.
     Ok(Bytes),
     /// The query is invalid, for this reason.
     BadRequest(String),
 }
 
 /// Requests a page.
-pub(crate) async fn fetch(diagnostics: &Diagnostics, page: &str) -> anyhow::Result<DiagnosticsAnswer> {
+async fn fetch(diagnostics: &Diagnostics, page: &str) -> anyhow::Result<DiagnosticsAnswer> {
     let answer = request(&diagnostics.0, page);
     tokio::time::timeout(STATUS_ANSWER_TIME_MAX, answer).await.context("no answer in time")?
+}
+
+/// Requests a page with a query, and returns its body. An invalid query is an error of usage.
+pub(crate) fn query(diagnostics: &Diagnostics, page: &str, path: &str) -> Result<Bytes, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    match runtime.block_on(fetch(diagnostics, path)).map_err(|error| undetermined(diagnostics, page, &error))? {
+        DiagnosticsAnswer::Ok(body) => Ok(body),
+        DiagnosticsAnswer::BadRequest(why) => Err(Failure::usage(printable(why.trim_end(), |_| false).into_owned())),
+    }
+}
+
+/// A report of a running Holdfast, for programs and for people.
+#[derive(Deserialize)]
+pub(crate) struct ReportPage {
+    report: Value,
+    text: String,
+}
+
+impl ReportPage {
+    /// Requests a report; returns it with its outcome.
+    pub(crate) fn request<O: DeserializeOwned>(
+        diagnostics: &Diagnostics,
+        page: &str,
+        path: &str,
+    ) -> Result<(Self, O), Failure> {
+        let body = query(diagnostics, page, path)?;
+        let undetermined = |error: &anyhow::Error| undetermined(diagnostics, page, error);
+        let page: Self =
+            serde_json::from_slice(&body).context("its answer is not valid").map_err(|error| undetermined(&error))?;
+        let outcome = O::deserialize(page.report.get("outcome").unwrap_or(&Value::Null));
+        let outcome = outcome.context("its answer has no outcome").map_err(|error| undetermined(&error))?;
+        Ok((page, outcome))
+    }
+
+    /// The printed form.
+    pub(crate) fn printed(&self, form: TableFormat) -> Result<String, Failure> {
+        Ok(match form {
+            TableFormat::Text => printable(&self.text, |character| character == '\n').into_owned(),
+            TableFormat::Json => output::format(&self.report, DataFormat::Json)?,
+        })
+    }
 }
 
 /// The body of a page.
