@@ -13,6 +13,8 @@ pub mod in_force;
 pub mod inputs;
 pub mod judge;
 mod next;
+pub mod service;
+pub mod timeline;
 pub mod view;
 
 pub use facts::{Facts, Outside};

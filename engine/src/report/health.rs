@@ -56,7 +56,7 @@ impl Engine {
     }
 
     /// Returns the namespaces of objects, each with the Gateways that serve routes of the namespace.
-    fn namespaces(&self) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
+    pub fn namespaces(&self) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
         let mut namespaces = BTreeMap::<Arc<str>, BTreeSet<Arc<str>>>::new();
         let keys = self.objects().iter().map(|object| &object.key).chain(self.unreadable().map(|(key, ..)| key));
         for key in keys.filter(|key| !key.namespace.is_empty()) {

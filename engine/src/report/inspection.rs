@@ -14,7 +14,7 @@ use holdfast_fallback::readmission::Readmission;
 use holdfast_fallback::rollout::Stage;
 use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::trials;
-use holdfast_graph::{Content, Detected, Node, ObjectKey, Step, Verdict};
+use holdfast_graph::{Affected, Content, Detected, Node, ObjectKey, Step, Verdict};
 use holdfast_xds::ResourceType;
 use serde_json::{Value, json};
 
@@ -74,6 +74,18 @@ impl Engine {
         let reached = nodes.into_iter().flat_map(|node| self.graph().affected(node));
         let affected = reached.map(|affected| affected.node.key).filter(|key| !broken.contains(key)).collect();
         (broken, affected)
+    }
+
+    /// Returns what the failure of an object reaches, nearest first: of the parts at fault, or of the whole object if
+    /// none is.
+    pub fn affected_by(&self, object: &ObjectKey) -> Vec<Affected> {
+        let broken =
+            self.scopes.iter().flat_map(|scope| scope.derived.broken.keys()).filter(|node| node.key == *object);
+        let mut broken: BTreeSet<Node> = broken.cloned().collect();
+        if broken.is_empty() {
+            broken.insert(Node::whole(object.clone()));
+        }
+        broken.iter().flat_map(|node| self.graph().affected(node)).collect()
     }
 
     /// Returns the Gateways at which a route, or the host of a root HTTPProxy, is served or should be served.

@@ -99,7 +99,7 @@ impl EnvoyRow {
 }
 
 /// The connected Envoys.
-pub(super) fn connected(fleets: &Fleets, outliers: &OutlierMessages) -> Vec<EnvoyRow> {
+pub(crate) fn connected(fleets: &Fleets, outliers: &OutlierMessages) -> Vec<EnvoyRow> {
     let silent = fleets.silent();
     fleets.envoys().into_iter().map(|view| EnvoyRow::new(view, outliers, &silent)).collect()
 }

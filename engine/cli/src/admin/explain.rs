@@ -36,10 +36,13 @@ impl ExplainQuery {
         Ok(Self { request, url, gateway })
     }
 
-    /// Returns the explanation, for programs and for people.
-    pub(super) fn answer(self, facts: &ExplainFacts) -> Result<Value, Failure> {
-        let report = ExplainReport::new(facts, self.request, &self.url, self.gateway.as_deref())?;
-        let text = formatted(&report);
-        Ok(json!({ "report": report, "text": text }))
+    /// Returns the explanation.
+    pub(super) fn answer(self, facts: &ExplainFacts) -> Result<ExplainReport, Failure> {
+        ExplainReport::new(facts, self.request, &self.url, self.gateway.as_deref())
     }
+}
+
+/// Returns an explanation for programs and for people.
+pub(super) fn document(report: &ExplainReport) -> Value {
+    json!({ "report": report, "text": formatted(report) })
 }

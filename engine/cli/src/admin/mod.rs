@@ -21,8 +21,9 @@ use std::sync::Arc;
 
 use axum::Router;
 pub use door::ConnectionLimits;
-pub(crate) use envoys::EnvoyRow;
+pub(crate) use envoys::{EnvoyRow, connected};
 use holdfast_xds::Fleets;
+pub(crate) use pages::explanation;
 pub use pages::{debug_pages, metrics_pages};
 use tokio::net::TcpListener;
 use tokio::sync::watch;

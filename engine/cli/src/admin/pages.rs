@@ -17,13 +17,13 @@ use serde_json::Value;
 
 use super::entries::EntriesQuery;
 use super::explain::ExplainQuery;
-use super::{State, debug, diff, envoys};
+use super::{State, debug, diff, envoys, explain};
 use crate::diff::DiffFacts;
-use crate::explain::{ExplainFacts, RunningFacts};
-use crate::log_tail;
+use crate::explain::{ExplainFacts, ExplainReport, RunningFacts};
 use crate::manifests::positions;
 use crate::serve::core::Core;
 use crate::serve::heartbeat::LastBeat;
+use crate::{log_tail, page};
 
 /// Maximum number of requests that are processed at a time; further requests wait.
 const PAGE_REQUESTS_MAX: usize = 16;
@@ -36,7 +36,6 @@ pub fn debug_pages(state: State) -> Router {
                  /debug/graph\n/debug/graph?format=dot\n/debug/plan\n/debug/envoys\n/debug/statuses\n/debug/faults\n\
                  /debug/store\n/debug/policies\n/debug/explain?method=GET&url=URL\n/debug/log\n/debug/diff\n/debug/diff?object=KIND/NAMESPACE/NAME\n";
     let pages = Router::new()
-        .route("/", get(move || async move { index }))
         .route("/debug", get(move || async move { index }))
         .route("/debug/health", get(health))
         .route("/debug/config/fallback", get(fallback))
@@ -50,11 +49,12 @@ pub fn debug_pages(state: State) -> Router {
         .route("/debug/graph", get(graph))
         .route("/debug/faults", get(faults))
         .route("/debug/envoys", get(envoys_page))
-        .route("/debug/explain", get(explain))
+        .route("/debug/explain", get(explain_page))
         .route("/debug/log", get(async || log_tail::text()))
         .route("/debug/diff", get(differences))
         .route("/debug/statuses", get(statuses))
-        .with_state(state)
+        .with_state(state.clone())
+        .merge(page::pages(state))
         .layer(axum::middleware::from_fn(by_address_only));
     limited(pages)
 }
@@ -200,24 +200,34 @@ async fn statuses(Extract(state): Extract<State>) -> Response {
 }
 
 /// What happens to a request: `method`, `url`, `header` (repeated) and `gateway`, as in `holdfast explain`.
-async fn explain(Extract(state): Extract<State>, Query(query): Query<Vec<(String, String)>>) -> Response {
-    let query = match ExplainQuery::read(query) {
-        Ok(query) => query,
-        Err(why) => return bad_request(&why),
-    };
+async fn explain_page(Extract(state): Extract<State>, Query(query): Query<Vec<(String, String)>>) -> Response {
+    match explanation(&state, query).await {
+        Ok(report) => Json(explain::document(&report)).into_response(),
+        Err((status, why)) => (status, format!("{why}\n")).into_response(),
+    }
+}
+
+/// Explains a request.
+///
+/// # Errors
+/// Returns an error if the query is invalid, or nothing can be explained now.
+pub(crate) async fn explanation(
+    state: &State,
+    query: Vec<(String, String)>,
+) -> Result<ExplainReport, (StatusCode, String)> {
+    let query = ExplainQuery::read(query).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
     if !state.health.translation.load(Relaxed) {
-        return (StatusCode::SERVICE_UNAVAILABLE, "the objects have not been translated yet\n").into_response();
+        return Err((StatusCode::SERVICE_UNAVAILABLE, "the objects have not been translated yet".into()));
     }
     let facts = state.handle.query(|core| {
         let running = RunningFacts::new(&core.engine, core.places.clone());
         ExplainFacts::of_running(&core.engine, core.published.clone(), running)
     });
-    let Some(facts) = facts.await else { return ending() };
+    let facts = facts.await.ok_or((StatusCode::SERVICE_UNAVAILABLE, "ending".to_owned()))?;
     // Decoding the resources takes time, so it does not run on the main loop.
     match tokio::task::spawn_blocking(move || query.answer(&facts)).await {
-        Ok(Ok(page)) => Json(page).into_response(),
-        Ok(Err(failure)) => bad_request(&failure.to_string()),
-        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "the request could not be explained\n").into_response(),
+        Ok(answer) => answer.map_err(|failure| (StatusCode::BAD_REQUEST, failure.to_string())),
+        Err(_) => Err((StatusCode::INTERNAL_SERVER_ERROR, "the request could not be explained".into())),
     }
 }
 

@@ -126,6 +126,35 @@ async fn fetch(pages: axum::Router, path: &str, host: &str) -> (u16, String) {
     (status, String::from_utf8(body.to_vec()).unwrap())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_shows_gateways_hosts_and_objects() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("all.yaml"), MANIFESTS).unwrap();
+    let it = Loop::start();
+    assert_eq!(it.debug("/object/HTTPRoute/shop/lost").await.0, 503);
+    it.readings.send(read(folder.path())).await.unwrap();
+    it.comes_to_show("/readyz?verbose", "[+]translation ok").await;
+    let has = async |path: &str, status: u16, words: &[&str]| {
+        let (got, text) = it.debug(path).await;
+        let page = format!("{path}: {text}");
+        assert_eq!(got, status, "{page}");
+        words.iter().for_each(|words| assert!(text.contains(words), "{words} is not in {page}"));
+    };
+    has("/", 200, &["NOT everything is served as desired", "infra/web", "any other host", "Service shop/nowhere"])
+        .await;
+    has("/?q=nowhere&namespace=shop&state=error", 200, &["of namespace shop", "Service shop/nowhere"]).await;
+    has("/?q=elsewhere", 200, &["No host with this filter.", "Nothing with this filter."]).await;
+    has("/?x=1", 400, &["unknown parameter x"]).await;
+    has("/object/httproute/shop/lost", 200, &["<h1>HTTPRoute shop/lost</h1>", "Text for the owner", "answers 500"])
+        .await;
+    has("/object/HTTPRoute/shop/unknown", 404, &["Holdfast has read no object HTTPRoute/shop/unknown"]).await;
+    has("/object/HTPRoute/shop/lost", 404, &["did you mean HTTPRoute?"]).await;
+    has("/explain", 200, &["No request is sent."]).await;
+    has("/explain?url=http://a:18080/x", 200, &["not served as desired", "HTTPRoute shop/lost rules[0]: yes"]).await;
+    has("/explain?url=nothing", 400, &["verdict error"]).await;
+    assert_eq!(fetch(debug_pages(it.state.clone()), "/", "shop.example.com").await.0, 421);
+}
+
 fn read(folder: &Path) -> ManifestReading {
     Manifests::new(vec![Root { path: folder.into() }], Incarnations::in_memory(), Readings::Repeated).read()
 }
@@ -194,7 +223,7 @@ async fn readiness_has_the_health_of_this_moment_and_answers_while_the_loop_is_b
     it.comes_to_show("/readyz?verbose", "[+]translation ok\n").await;
     let sentence = it.state.handle.query(|core| core.health().summary().sentence()).await.unwrap();
     // The last reported health may be old; the sentence must describe the current health.
-    it.state.health.note(holdfast_engine::health::Summary::default());
+    it.state.health.note(holdfast_engine::health::Health::default());
     it.comes_to_show("/readyz?verbose", &format!("[i]{sentence}\n")).await;
 
     let (busy, over) = std::sync::mpsc::channel::<()>();

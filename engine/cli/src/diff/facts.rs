@@ -84,6 +84,11 @@ impl DiffFacts {
             not_in_step,
         })
     }
+
+    /// The health of everything.
+    pub(crate) fn health(&self) -> &Health {
+        &self.health
+    }
 }
 
 /// The objects of all findings: at fault, or not served as desired.

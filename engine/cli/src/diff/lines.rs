@@ -14,12 +14,12 @@ pub(crate) const DIFF_LINES_MAX: usize = 2000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct DiffLine {
     /// `-`: only served. `+`: only desired. ` `: both. `@`: the positions of the lines that follow.
-    pub(super) sign: char,
+    pub(crate) sign: char,
     /// The line.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// What is wrong with the line.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) fault: Option<String>,
+    pub(crate) fault: Option<String>,
 }
 
 /// Returns the differences between the served and the desired text; empty if they are equal. `faults` are by line of the

@@ -14,6 +14,7 @@ mod target;
 mod text;
 
 pub(crate) use facts::DiffFacts;
-pub(crate) use report::{DiffOutcome, DiffReport};
+pub(crate) use lines::DiffLine;
+pub(crate) use report::{DiffOutcome, DiffReport, ObjectDifference};
 pub(crate) use target::DiffTarget;
 pub(crate) use text::format;

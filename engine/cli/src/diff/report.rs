@@ -29,13 +29,13 @@ pub(crate) struct DiffReport {
     /// Whether everything is served as written.
     pub(crate) outcome: DiffOutcome,
     /// The objects, in order.
-    pub(super) objects: Vec<ObjectDifference>,
+    pub(crate) objects: Vec<ObjectDifference>,
     /// Inputs that cannot be read, and that may have newer versions of objects.
-    pub(super) inputs: Vec<InputProblem>,
+    pub(crate) inputs: Vec<InputProblem>,
     /// Gateways with an Envoy that may not have the newest objects, or without an Envoy.
-    pub(super) gateways: Vec<UnsettledGateway>,
+    pub(crate) gateways: Vec<UnsettledGateway>,
     /// The number of affected routes with a configuration that was not compared, because they are too many.
-    pub(super) routes_not_compared: usize,
+    pub(crate) routes_not_compared: usize,
 }
 
 /// Whether everything is served as written.
@@ -50,71 +50,71 @@ pub(crate) enum DiffOutcome {
 
 /// A Gateway with an Envoy that may not have the newest objects, or without an Envoy.
 #[derive(Debug, Serialize)]
-pub(super) struct UnsettledGateway {
+pub(crate) struct UnsettledGateway {
     /// `namespace/name`.
-    pub(super) name: Arc<str>,
+    pub(crate) name: Arc<str>,
     /// Its Envoys.
-    pub(super) envoys: GatewayEnvoys,
+    pub(crate) envoys: GatewayEnvoys,
     /// Envoys that have not acknowledged everything, do not answer or have a configuration of their own.
-    pub(super) not_in_step: BTreeSet<Arc<str>>,
+    pub(crate) not_in_step: BTreeSet<Arc<str>>,
 }
 
 /// An object with its differences.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ObjectDifference {
+pub(crate) struct ObjectDifference {
     /// The object.
-    pub(super) object: ObjectKey,
+    pub(crate) object: ObjectKey,
     /// The desired generation; unset if the object cannot be read at all.
-    pub(super) desired_generation: Option<i64>,
+    pub(crate) desired_generation: Option<i64>,
     /// Whether it can be read.
-    pub(super) is_readable: bool,
+    pub(crate) is_readable: bool,
     /// The file and line of its manifest.
-    pub(super) place: Option<String>,
+    pub(crate) place: Option<String>,
     /// The generation that is served, if it is not the desired one.
-    pub(super) served_generation: Option<i64>,
+    pub(crate) served_generation: Option<i64>,
     /// What clients get of the object instead of the desired version.
-    pub(super) served: Vec<ServedInstead>,
+    pub(crate) served: Vec<ServedInstead>,
     /// What clients get of other objects because of this one.
-    pub(super) affects: Vec<ServedInstead>,
+    pub(crate) affects: Vec<ServedInstead>,
     /// The objects and fields at fault.
-    pub(super) because: Vec<FaultOfObject>,
+    pub(crate) because: Vec<FaultOfObject>,
     /// The differences of the manifest.
-    pub(super) manifest: Vec<DiffLine>,
+    pub(crate) manifest: Vec<DiffLine>,
     /// The differences of Envoy's configuration.
-    pub(super) configuration: Vec<DiffOfPart>,
+    pub(crate) configuration: Vec<DiffOfPart>,
     /// The number of further parts of Envoy's configuration that differ.
-    pub(super) more_parts: usize,
+    pub(crate) more_parts: usize,
 }
 
 /// A fault that is a reason of the differences.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct FaultOfObject {
+pub(crate) struct FaultOfObject {
     /// The object at fault.
-    pub(super) object: ObjectKey,
+    pub(crate) object: ObjectKey,
     /// Its generation.
-    pub(super) generation: Option<i64>,
+    pub(crate) generation: Option<i64>,
     /// The field; empty for the object as a whole.
-    pub(super) field: String,
+    pub(crate) field: String,
     /// The message of Holdfast or of Envoy.
-    pub(super) message: String,
+    pub(crate) message: String,
     /// How the fault was found.
-    pub(super) detected_by: DetectedBy,
+    pub(crate) detected_by: DetectedBy,
     /// Why the last valid version of the object is not served, or not as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) not_backfilled: Option<Arc<str>>,
+    pub(crate) not_backfilled: Option<Arc<str>>,
 }
 
 /// A part of Envoy's configuration with its differences.
 #[derive(Debug, Serialize)]
-pub(super) struct DiffOfPart {
+pub(crate) struct DiffOfPart {
     /// `namespace/name` of the Gateway.
-    pub(super) gateway: Arc<str>,
+    pub(crate) gateway: Arc<str>,
     /// The resource and the part of it.
-    pub(super) part: String,
+    pub(crate) part: String,
     /// The differences.
-    pub(super) lines: Vec<DiffLine>,
+    pub(crate) lines: Vec<DiffLine>,
 }
 
 impl DiffReport {

@@ -6,8 +6,9 @@ use holdfast_engine::health::view::DetectedBy;
 
 use super::lines::DiffLine;
 use super::report::{DiffOutcome, DiffReport, FaultOfObject, ObjectDifference};
-use crate::commands::status::described;
+use crate::commands::status::SHOWN;
 use crate::explain::short;
+use crate::finding::described;
 use crate::printable::plain;
 
 struct Text(String);
@@ -70,7 +71,7 @@ fn difference(object: &ObjectDifference, text: &mut Text) {
     };
     let place = object.place.as_ref().map(|place| format!(", {place}")).unwrap_or_default();
     text.line(format_args!("{}, {desired}{place}", short(&object.object)));
-    for line in described(&object.served.iter().collect::<Vec<_>>(), false) {
+    for line in described(&object.served.iter().collect::<Vec<_>>(), false, SHOWN) {
         text.fact("served", format_args!("{line}"));
     }
     for fault in &object.because {
@@ -81,7 +82,7 @@ fn difference(object: &ObjectDifference, text: &mut Text) {
             text.fact("earlier", format_args!("{why}"));
         }
     }
-    for line in described(&object.affects.iter().collect::<Vec<_>>(), true) {
+    for line in described(&object.affects.iter().collect::<Vec<_>>(), true, SHOWN) {
         text.fact("affects", format_args!("{line}"));
     }
     if !object.manifest.is_empty() {

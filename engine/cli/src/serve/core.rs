@@ -15,6 +15,7 @@ use holdfast_api::object::Source;
 use holdfast_check::time::Moment;
 use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_engine::health::inputs::SourceState;
+use holdfast_engine::health::timeline::Timeline;
 use holdfast_engine::health::{FileProblem, Outside};
 use holdfast_engine::report::certificates::earliest_dates;
 use holdfast_engine::report::events::events;
@@ -31,6 +32,7 @@ use super::heartbeat::Activity;
 use super::hold_off::HoldOff;
 use super::news::News;
 use super::outputs::Outputs;
+use super::recent_events::RecentEvents;
 use super::silence::{LookTime, Silence};
 use super::sources::SourcesSnapshot;
 use super::watched::Watched;
@@ -115,6 +117,10 @@ pub struct Core {
     inputs_since: BTreeMap<Arc<str>, Moment>,
     /// The last reading: the number of objects, and their source.
     objects: (usize, Arc<str>),
+    /// What was at fault during the last day.
+    pub(crate) timeline: Arc<Timeline>,
+    /// The events of the last hour.
+    pub(crate) recent_events: Arc<RecentEvents>,
 }
 
 /// The inputs of the loop.
@@ -186,6 +192,8 @@ impl Core {
             silence: Silence::default(),
             inputs_since: BTreeMap::new(),
             objects: (0, "".into()),
+            timeline: Arc::default(),
+            recent_events: Arc::default(),
         }
     }
 
@@ -457,10 +465,13 @@ impl Core {
             self.engine.date(self.watched.ledger.clone());
         }
         let health = holdfast_engine::health::judge(&facts);
+        if self.health.translation.load(Relaxed) {
+            Arc::make_mut(&mut self.timeline).observe(&health, now);
+        }
         self.metrics.namespaces.health(&health);
         self.metrics.not_answering(self.silence.seen());
         self.news.not_answering(self.silence.seen());
-        self.health.note(health.summary());
+        self.health.note(health);
     }
 
     /// Returns whether the sources, or the ability of Envoys to connect and answer, changed since the last call.
@@ -514,7 +525,11 @@ impl Core {
 
     fn report_fallback(&mut self) {
         let report = self.engine.fallback().after(&self.report);
-        self.recorder.record(&events(&self.report, &report, |key| self.engine.is_there(key)));
+        let events = events(&self.report, &report, |key| self.engine.is_there(key));
+        if !events.is_empty() {
+            Arc::make_mut(&mut self.recent_events).record(&events, Moment(self.engine.now()));
+        }
+        self.recorder.record(&events);
         self.metrics.known(report.gateways.iter().map(|gateway| &gateway.name));
         self.metrics.fallback.fallback(&report);
         self.metrics.namespaces.fallback(&report);

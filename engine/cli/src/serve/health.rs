@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use holdfast_engine::health::Summary;
+use holdfast_engine::health::view::Inputs;
+use holdfast_engine::health::{Health, Summary};
+use tokio::sync::watch;
 
 use super::heartbeat::Heartbeat;
 
@@ -20,8 +22,10 @@ pub struct Readiness {
     pub ending: AtomicBool,
     /// The heartbeat of the main loop.
     pub heartbeat: Heartbeat,
-    /// The last reported summary of health.
-    served: Mutex<Option<Summary>>,
+    /// The last reported health.
+    served: Mutex<Option<Health>>,
+    /// The number of changes of the reported health.
+    changes: watch::Sender<u64>,
 }
 
 impl Readiness {
@@ -35,14 +39,26 @@ impl Readiness {
         ]
     }
 
-    /// Stores the summary of health.
-    pub fn note(&self, summary: Summary) {
-        *self.served.lock().unwrap_or_else(PoisonError::into_inner) = Some(summary);
+    /// Stores the reported health.
+    pub fn note(&self, health: Health) {
+        // The age of the last answer of the API server grows all the time.
+        let inputs = Inputs { sources: Vec::new(), ..health.inputs.clone() };
+        let health = Some(Health { inputs, ..health });
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        if *served != health {
+            *served = health;
+            self.changes.send_modify(|changes| *changes += 1);
+        }
     }
 
-    /// The last reported summary of health; `None` before the first report.
+    /// The summary of the last reported health; `None` before the first report.
     pub fn served(&self) -> Option<Summary> {
-        *self.served.lock().unwrap_or_else(PoisonError::into_inner)
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Health::summary)
+    }
+
+    /// The number of changes of the reported health, and each new number.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Marks a check as passed.

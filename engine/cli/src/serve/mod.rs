@@ -11,6 +11,7 @@ mod objects;
 pub mod outputs;
 mod page_listeners;
 pub mod ports;
+pub(crate) mod recent_events;
 mod replicas;
 mod running;
 mod settings;

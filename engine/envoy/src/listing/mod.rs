@@ -2,6 +2,7 @@
 //! themselves. No value of a Secret, and no header value that is a credential, appears.
 
 mod clusters;
+mod hosts;
 mod listeners;
 mod routes;
 
@@ -12,6 +13,8 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Origins};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 use serde::Serialize;
+
+pub use self::hosts::hosts;
 
 /// Maximum number of objects that are listed with one entry.
 const ENTRY_OWNERS_MAX: usize = 20;

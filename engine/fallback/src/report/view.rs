@@ -283,6 +283,22 @@ pub enum ServedState {
     Held,
 }
 
+impl ServedState {
+    /// Returns the serialized name.
+    pub fn name(self) -> &'static str {
+        match self {
+            ServedState::Current => "current",
+            ServedState::Partial => "partial",
+            ServedState::Trying => "trying",
+            ServedState::Probing => "probing",
+            ServedState::Following => "following",
+            ServedState::Unverified => "unverified",
+            ServedState::Fallback => "fallback",
+            ServedState::Held => "held",
+        }
+    }
+}
+
 /// Numbers of Envoys by their answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvoyCounts {

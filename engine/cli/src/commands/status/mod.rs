@@ -16,8 +16,8 @@ use holdfast_engine::health::{Health, HealthVerdict};
 use serde_json::Value;
 
 use self::part::SelectedPart;
+pub(crate) use self::text::SHOWN;
 use self::text::Style;
-pub(crate) use self::text::described;
 use crate::cli::TableFormat;
 use crate::failure::Failure;
 use crate::output;

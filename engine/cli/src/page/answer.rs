@@ -1,0 +1,148 @@
+//! Requests to pages: queries to the main loop, and the answers.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use axum::extract::{Path, Query, State as Extract};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use holdfast_check::time::Moment;
+use holdfast_graph::ObjectKey;
+use maud::{Markup, html};
+
+use super::explain::{ExplainForm, status};
+use super::filter::OverviewFilter;
+use super::frame::{HtmlPage, KnownNames};
+use super::object::{ObjectFacts, roots};
+use super::overview::{self, OverviewFacts};
+use crate::admin::{State, connected, explanation};
+use crate::diff::{DiffFacts, DiffTarget};
+use crate::finding::plain;
+use crate::serve::core::Core;
+
+/// The parts of a page that every page has.
+struct PageBase {
+    filter: OverviewFilter,
+    known: KnownNames,
+    now: i64,
+    changes: u64,
+}
+
+impl PageBase {
+    /// Reads the state that a page shows. `None` while the product ends.
+    async fn read(state: &State, filter: OverviewFilter) -> Option<Self> {
+        // Before the state, so that a later change loads the page again.
+        let changes = *state.health.changes().borrow();
+        let (known, now) = state.handle.query(|core| (names(core), core.engine.now())).await?;
+        Some(Self { filter, known, now, changes })
+    }
+
+    fn page(self, title: &str, content: Markup, status: StatusCode) -> Response {
+        let Self { filter, known, now, changes } = self;
+        HtmlPage { title: title.to_owned(), filter, known, content, now, changes, status }.response()
+    }
+
+    fn error(self, title: &str, why: &str, status: StatusCode) -> Response {
+        let content = html! { h1 { (title) } p #verdict class="verdict error" { (plain(why)) } };
+        self.page(title, content, status)
+    }
+}
+
+fn names(core: &Core) -> KnownNames {
+    let namespaces = core.engine.namespaces().into_keys().map(|name| name.to_string());
+    let gateways = core.engine.gateways().into_iter().map(|gateway| gateway.name.to_string());
+    KnownNames { namespaces: namespaces.collect(), gateways: gateways.collect() }
+}
+
+fn ending() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, "ending\n").into_response()
+}
+
+/// `/`
+pub(super) async fn overview(Extract(state): Extract<State>, Query(query): Query<Vec<(String, String)>>) -> Response {
+    let (filter, why) = match OverviewFilter::read(query) {
+        Ok(filter) => (filter, None),
+        Err(why) => (OverviewFilter::default(), Some(why)),
+    };
+    let Some(base) = PageBase::read(&state, filter.clone()).await else { return ending() };
+    if let Some(why) = why {
+        return base.error("Overview", &why, StatusCode::BAD_REQUEST);
+    }
+    let fleets = state.fleets.clone();
+    let facts = move |core: &Core| OverviewFacts {
+        health: core.health(),
+        timeline: core.timeline.clone(),
+        published: core.published.clone(),
+        envoys: connected(&fleets, &core.engine.outliers()),
+        now: core.engine.now(),
+    };
+    let Some(facts) = state.handle.query(facts).await else { return ending() };
+    // Decoding the resources takes time, so it does not run on the main loop.
+    match tokio::task::spawn_blocking(move || overview::content(facts, &filter)).await {
+        Ok(content) => base.page("Overview", content, StatusCode::OK),
+        Err(_) => base.error("Overview", "the page could not be made", StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+/// `/object/KIND/NAMESPACE/NAME`
+pub(super) async fn object(Extract(state): Extract<State>, Path(object): Path<String>) -> Response {
+    let Some(base) = PageBase::read(&state, OverviewFilter::default()).await else { return ending() };
+    let target = match object.parse::<DiffTarget>() {
+        Ok(target) => target,
+        Err(why) => return base.error("Object", &why, StatusCode::NOT_FOUND),
+    };
+    let title = target.to_string();
+    if !state.health.translation.load(Relaxed) {
+        let why = "the objects have not been translated yet";
+        return base.error(&title, why, StatusCode::SERVICE_UNAVAILABLE);
+    }
+    let _turn = state.comparison.lock().await;
+    let fleets = state.fleets.clone();
+    let facts = state.handle.query(move |core| {
+        let envoys = connected(&fleets, &core.engine.outliers());
+        let diff = DiffFacts::of(core, Some(&target), &envoys).ok();
+        facts(core, target.0, diff)
+    });
+    let Some(facts) = facts.await else { return ending() };
+    if !facts.is_known() {
+        return base.error(&title, &format!("Holdfast has read no object {title}"), StatusCode::NOT_FOUND);
+    }
+    // Translation takes time, so it does not run on the main loop.
+    match tokio::task::spawn_blocking(move || facts.content()).await {
+        Ok(content) => base.page(&title, content, StatusCode::OK),
+        Err(_) => base.error(&title, "the page could not be made", StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+fn facts(core: &Core, key: ObjectKey, diff: Option<DiffFacts>) -> ObjectFacts {
+    let engine = &core.engine;
+    let now = engine.now();
+    let health = diff.as_ref().map_or_else(|| core.health(), |diff| diff.health().clone());
+    let roots = roots(&health, &key);
+    ObjectFacts {
+        health,
+        affected: roots.iter().flat_map(|root| engine.affected_by(root)).collect(),
+        roots,
+        events: core.recent_events.of(&key, Moment(now)),
+        timeline: core.timeline.clone(),
+        generation: engine.objects().get(&key).map(|object| object.metadata.generation),
+        place: core.places.get(&key).map(|place| format!("{}:{}", place.file, place.line)),
+        diff,
+        key,
+        now,
+    }
+}
+
+/// `/explain`
+pub(super) async fn explain(Extract(state): Extract<State>, Query(query): Query<Vec<(String, String)>>) -> Response {
+    let Some(base) = PageBase::read(&state, OverviewFilter::default()).await else { return ending() };
+    let form = match ExplainForm::read(query) {
+        Ok(form) => form,
+        Err(why) => return base.error("Explain a request", &why, StatusCode::BAD_REQUEST),
+    };
+    let answer = match form.query() {
+        Some(query) => Some(explanation(&state, query).await.map_err(|(_, why)| why)),
+        None => None,
+    };
+    let content = form.content(answer.as_ref(), &base.known.gateways);
+    base.page("Explain a request", content, status(answer.as_ref()))
+}
