@@ -5,6 +5,7 @@
 //! processes that it started, and waits by polling until a generous deadline, never by sleeping.
 
 pub mod binary;
+pub mod browser;
 pub mod candidates;
 pub mod connect;
 pub mod echo;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Result;
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use crate::{binary, envoy, world::World};
+use crate::{binary, browser, envoy, world::World};
 
 /// Maximum duration of one story.
 const STORY_MAX: Duration = Duration::from_secs(240);
@@ -37,6 +37,22 @@ pub struct Story {
     pub run: StoryFn,
 }
 
+/// A tool that a story needs and that is not there.
+#[derive(Clone, Debug)]
+pub struct MissingTool {
+    /// The reason, with the remedy.
+    pub why: String,
+    /// Whether the story fails under `CI=true` instead of being skipped.
+    pub fails_in_ci: bool,
+}
+
+impl From<String> for MissingTool {
+    /// A tool that this repository builds or fetches.
+    fn from(why: String) -> Self {
+        Self { why, fails_in_ci: true }
+    }
+}
+
 /// Lists the stories of a theme by their functions: `stories!("matching", true, [exact, prefix])`; the flag is
 /// [`Story::needs_envoy`].
 #[macro_export]
@@ -55,46 +71,61 @@ pub fn run(stories: &[Story]) -> ExitCode {
     run_at_once(stories, AT_ONCE)
 }
 
+/// Runs the stories that the command line selects. Those with names that begin with `theme` need a browser.
+pub fn run_with_browser(stories: &[Story], theme: &str) -> ExitCode {
+    let arguments = Arguments::from_args();
+    let is_selected = |story: &Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
+    let needs_browser = |story: &Story| story.name.starts_with(theme);
+    let needed = !arguments.list && stories.iter().any(|story| needs_browser(story) && is_selected(story));
+    let no_browser = if needed { browser::find().err() } else { None };
+    let missing =
+        |story: &Story| no_browser.clone().filter(|_| needs_browser(story)).or_else(|| no_envoy(stories, story));
+    run_with_tools(stories.iter().map(|story| (*story, missing(story))).collect(), AT_ONCE)
+}
+
 /// Runs the stories that the command line selects, with the given concurrency where the command line does not specify
 /// it.
 pub fn run_at_once(stories: &[Story], at_once: usize) -> ExitCode {
+    let stories_with = stories.iter().map(|story| (*story, no_envoy(stories, story)));
+    run_with_tools(stories_with.collect(), at_once)
+}
+
+/// Returns why there is no Envoy, for a story that needs one. An Envoy is looked for only if a selected story needs it.
+fn no_envoy(stories: &[Story], story: &Story) -> Option<MissingTool> {
     let arguments = Arguments::from_args();
     let is_selected = |story: &Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
     let needed = !arguments.list && stories.iter().any(|story| story.needs_envoy && is_selected(story));
-    let no_envoy = if needed { envoy::find().err().map(|why| why.to_string()) } else { None };
-    let missing = |story: &Story| no_envoy.clone().filter(|_| story.needs_envoy);
-    run_with_tools(stories.iter().map(|story| (*story, missing(story))).collect(), at_once)
+    if !needed || !story.needs_envoy {
+        return None;
+    }
+    envoy::find().err().map(MissingTool::from)
 }
 
 /// Lists all stories that the command line selects as skipped, each by its name, with the reason.
 pub fn skip(stories: &[Story], why: &str) -> ExitCode {
-    let none: Vec<(Story, Option<String>)> = stories.iter().map(|story| (*story, Some(why.to_owned()))).collect();
-    run_with(none, 1, false)
+    let none = stories.iter().map(|story| (*story, Some(MissingTool { why: why.to_owned(), fails_in_ci: false })));
+    run_with_tools(none.collect(), 1)
 }
 
 /// Skips all stories because a tool that this repository builds is missing; fails them under `CI=true`.
 pub fn without_tools(stories: &[Story], why: &str) -> ExitCode {
-    run_with_tools(stories.iter().map(|story| (*story, Some(why.to_owned()))).collect(), 1)
+    run_with_tools(stories.iter().map(|story| (*story, Some(why.to_owned().into()))).collect(), 1)
 }
 
-/// Runs the stories with the given concurrency; a story with a missing tool is skipped by name. A missing tool is one
-/// that this repository builds or fetches, so under `CI=true` it is a failure.
-pub fn run_with_tools(stories: Vec<(Story, Option<String>)>, at_once: usize) -> ExitCode {
-    run_with(stories, at_once, std::env::var_os("CI").is_some_and(|ci| ci == "true"))
-}
-
-fn run_with(stories: Vec<(Story, Option<String>)>, at_once: usize, missing_fails: bool) -> ExitCode {
+/// Runs the stories with the given concurrency; a story with a missing tool is skipped by name, or fails under `CI=true`.
+pub fn run_with_tools(stories: Vec<(Story, Option<MissingTool>)>, at_once: usize) -> ExitCode {
+    let in_ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(at_once);
     let is_selected = |story: &Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
     for (story, missing) in stories.iter().filter(|(story, _)| is_selected(story) && !arguments.list) {
         if let Some(why) = missing {
-            let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", story.name);
+            let _ = writeln!(std::io::stderr(), "SKIPPED {}: {}", story.name, why.why);
         }
     }
-    let trial = |(story, missing): (Story, Option<String>)| match missing {
+    let trial = |(story, missing): (Story, Option<MissingTool>)| match missing {
         None => Trial::test(story.name, move || run_story(story).map_err(Failed::from)),
-        Some(why) if missing_fails => {
+        Some(MissingTool { why, fails_in_ci: true }) if in_ci => {
             Trial::test(story.name, move || Err(Failed::from(format!("skipped under CI=true: {why}"))))
         }
         Some(_) => Trial::test(story.name, || Ok(())).with_ignored_flag(true),

@@ -30,9 +30,9 @@ fn main() -> ExitCode {
     let promtool = helm.clone().or_else(|| missing(tools::PROMTOOL.find()));
     let server = helm.clone().or_else(|| missing(assets::find()));
     let groups = [(plain, helm), (alerts, promtool), (installing, server)];
-    let stories = groups
-        .into_iter()
-        .flat_map(|(stories, missing)| stories.into_iter().map(move |story| (story, missing.clone())));
+    let stories = groups.into_iter().flat_map(|(stories, missing)| {
+        stories.into_iter().map(move |story| (story, missing.clone().map(runner::MissingTool::from)))
+    });
     runner::run_with_tools(stories.collect(), AT_ONCE)
 }
 

@@ -25,6 +25,7 @@ mod metrics;
 mod narrowed;
 mod odd_values;
 mod order;
+mod page;
 mod places;
 mod policies;
 mod probe;
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         narrowed::stories(),
         odd_values::stories(),
         order::stories(),
+        page::stories(),
         places::stories(),
         policies::stories(),
         probe::stories(),
@@ -88,5 +90,5 @@ fn main() -> ExitCode {
         weights::stories(),
         xds_access::stories(),
     ];
-    holdfast_scenario_tests::runner::run(&themes.concat())
+    holdfast_scenario_tests::runner::run_with_browser(&themes.concat(), "page::")
 }

@@ -6,6 +6,7 @@ use holdfast_engine::health::view::{HealthFinding, ObjectAtFault, Severity};
 use holdfast_fallback::view::Identity;
 use maud::{Markup, html};
 
+use super::text::text;
 use crate::finding::{ShownLimits, finding_lines, heading, name, plain};
 
 /// How much of a finding is shown in a list. The page of an object has more.
@@ -54,7 +55,7 @@ pub(super) fn article(finding: &HealthFinding, severity: Severity, now: i64, lim
             }
             dl {
                 @for line in finding_lines(finding, severity, now, limits) {
-                    div { dt { (line.label) } dd { (line.text) } }
+                    div { dt { (line.label) } dd { (text(&line.text)) } }
                 }
                 div { dt { "next" } dd { (next(&finding.next)) } }
             }
@@ -69,7 +70,7 @@ pub(super) fn article(finding: &HealthFinding, severity: Severity, now: i64, lim
 /// Returns the next step: a command, or a link to a page of diagnostics.
 fn next(next: &str) -> Markup {
     html! {
-        @if next.starts_with('/') { a href=(next) { (plain(next)) } } @else { code { (plain(next)) } }
+        @if next.starts_with('/') { a href=(next) { (plain(next)) } } @else { code { (text(next)) } }
     }
 }
 

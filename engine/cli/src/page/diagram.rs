@@ -8,6 +8,7 @@ use holdfast_graph::{Affected, ObjectKey};
 use maud::{Markup, html};
 
 use super::article::address;
+use super::text::shortened;
 use crate::finding::plain;
 
 /// Maximum number of objects in the picture, the nearest first.
@@ -45,7 +46,7 @@ impl Diagram<'_> {
             @if places.len() > self.roots.len() {
                 section aria-labelledby="graph" {
                     h2 #graph { "Dependent objects" }
-                    div class="wide" tabindex="0" role="region" aria-labelledby="graph" {
+                    div class="wide" tabindex="0" role="group" aria-label="Picture of the graph" {
                         svg class="graph" role="group" aria-label="Objects in the order of their dependencies" width=(width) height=(height) {
                             @for ((from_column, from_row), (to_column, to_row)) in edges {
                                 @let (x, y) = corner(from_column, from_row);
@@ -114,12 +115,4 @@ fn corner(column: i64, row: i64) -> (i64, i64) {
 pub(super) fn identity(key: &ObjectKey) -> Identity {
     let ObjectKey { group, kind, namespace, name } = key.clone();
     Identity { group, kind, namespace, name, ..Identity::default() }
-}
-
-/// Returns at most `characters` of a name.
-pub(super) fn shortened(name: &str, characters: usize) -> String {
-    match name.char_indices().nth(characters) {
-        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
-        None => name.to_owned(),
-    }
 }

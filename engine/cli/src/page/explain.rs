@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use maud::{Markup, html};
 
+use super::text::text;
 use crate::explain::{ExplainReport, RequestOutcome, format};
 use crate::finding::plain;
 
@@ -80,7 +81,7 @@ impl ExplainForm {
             }
             @match answer {
                 None => { p { "The answer is computed from the configuration that is published to Envoys. No request is sent." } }
-                Some(Err(why)) => { p #verdict class="verdict error" { (plain(why)) } }
+                Some(Err(why)) => { p #verdict class="verdict error" { (text(why)) } }
                 Some(Ok(report)) => { (outcome(report)) }
             }
         }
@@ -102,7 +103,7 @@ fn outcome(report: &ExplainReport) -> Markup {
         section aria-labelledby="answer" {
             h2 #answer { "What happens to it" }
             p #verdict class={ "verdict " (class) } { (words) }
-            pre class="way" tabindex="0" role="region" aria-labelledby="answer" { (format(report)) }
+            pre class="way" tabindex="0" role="group" aria-label="The way of the request" { @for line in format(report).lines() { (text(line)) "\n" } }
         }
     }
 }

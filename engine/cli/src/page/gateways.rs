@@ -29,7 +29,7 @@ impl GatewayTable<'_> {
             section aria-labelledby="gateways" {
                 h2 #gateways { "Gateways" }
                 @if self.health.gateways.is_empty() { p { "There is no Gateway." } } @else {
-                    div class="wide" tabindex="0" role="region" aria-labelledby="gateways" {
+                    div class="wide" tabindex="0" role="group" aria-label="Table of the Gateways" {
                         table {
                             thead { tr { th scope="col" { (kinds::GATEWAY) } th scope="col" { "State" } th scope="col" { "Since" } th scope="col" { "Envoys in step" } th scope="col" { "Hosts" } } }
                             tbody { @for gateway in &self.health.gateways { (self.line(gateway)) } }

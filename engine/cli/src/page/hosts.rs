@@ -15,6 +15,7 @@ use super::article::{SHOWN, link, subject};
 use super::diagram::identity;
 use super::filter::OverviewFilter;
 use super::paging::ListPage;
+use super::text::text;
 use crate::finding::{described, plain};
 
 /// Maximum number of facts of one host in the list.
@@ -142,7 +143,7 @@ impl HostTable {
                 _ => owned.get(&object.key()).cloned().unwrap_or_default(),
             };
             for (gateway, host) in places {
-                self.row(&gateway, &host).add(severity.into(), object, &finding.message);
+                self.row(&gateway, &host).add(severity.into(), object, &text(&finding.message));
             }
         }
     }
@@ -191,13 +192,13 @@ impl HostRow {
 
 /// Returns what clients get of an object, after its desired generation.
 fn fact(finding: &HealthFinding, served: &ServedInstead) -> String {
-    let text = described(&[served], false, SHOWN).concat();
+    let gets = text(&described(&[served], false, SHOWN).concat());
     let is_earlier = matches!(served.gets, Gets::LastValid { .. } | Gets::AsBefore);
     let desired = subject(finding, &served.object).filter(|_| is_earlier).and_then(|subject| {
         let (generation, since) = (subject.generation?, subject.since.or(finding.since)?);
         Some(format!("generation {generation} desired since {since}; "))
     });
-    format!("{}{text}", desired.unwrap_or_default())
+    format!("{}{gets}", desired.unwrap_or_default())
 }
 
 /// Returns the list of the hosts.
@@ -209,7 +210,7 @@ pub(super) fn list(rows: &[HostRow], filter: &OverviewFilter) -> Markup {
             @if rows.is_empty() {
                 p { "No host" @if !filter.is_all() { " with this filter" } "." }
             } @else {
-                div class="wide" tabindex="0" role="region" aria-labelledby="hosts" {
+                div class="wide" tabindex="0" role="group" aria-label="Table of the hosts" {
                     table {
                         thead { tr { th scope="col" { "Host" } th scope="col" { (kinds::GATEWAY) } th scope="col" { "State" } th scope="col" { "What clients get" } th scope="col" { "Routes" } } }
                         tbody { @for row in &page.rows { (line(row)) } }

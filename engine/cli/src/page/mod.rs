@@ -17,6 +17,7 @@ mod live;
 mod object;
 mod overview;
 mod paging;
+mod text;
 mod timeline;
 
 use axum::Router;

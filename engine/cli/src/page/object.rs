@@ -14,6 +14,7 @@ use maud::{Markup, html};
 use super::article::{SHOWN_ALONE, article, severity_words};
 use super::diagram::Diagram;
 use super::filter::OverviewFilter;
+use super::text::text as shown;
 use super::timeline;
 use crate::diff::{DiffFacts, DiffLine, DiffReport, ObjectDifference};
 use crate::finding::{finding_lines, heading, plain};
@@ -136,7 +137,7 @@ impl ObjectFacts {
                 @if self.events.is_empty() { p { "None." } } @else {
                     ul {
                         @for event in self.events.iter().take(super::PAGE_ROWS_MAX) {
-                            li { time { (event.at) } " " strong { (event.reason) } ": " (plain(&event.note)) }
+                            li { time { (event.at) } " " strong { (event.reason) } ": " (shown(&event.note)) }
                         }
                     }
                 }
@@ -186,13 +187,13 @@ fn difference(object: &ObjectDifference) -> Markup {
 
 fn lines(lines: &[DiffLine], label: &str) -> Markup {
     html! {
-        pre class="diff" tabindex="0" role="region" aria-label=(label) {
+        pre class="diff" tabindex="0" role="group" aria-label=(label) {
             @for DiffLine { sign, text, fault } in lines {
                 @let class = match sign { '+' => "added", '-' => "removed", '@' => "hunk", _ => "same" };
                 span class=(class) {
                     @if *sign != '@' { (sign) }
-                    (plain(text))
-                    @if let Some(fault) = fault { mark { "  # <-- " (plain(fault)) } }
+                    (shown(text))
+                    @if let Some(fault) = fault { mark { "  # <-- " (shown(fault)) } }
                 }
                 "\n"
             }
@@ -210,10 +211,10 @@ fn letter(name: &str, found: &[(Severity, &HealthFinding)], key: &ObjectKey, now
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{}{}", head.object, head.rest);
         for line in finding_lines(finding, *severity, now, super::article::SHOWN) {
-            let _ = writeln!(text, "  {:8} {}", line.label, line.text);
+            let _ = writeln!(text, "  {:8} {}", line.label, shown(&line.text));
         }
         if !finding.next.starts_with('/') {
-            let _ = writeln!(text, "  {:8} {}", "next", plain(&finding.next));
+            let _ = writeln!(text, "  {:8} {}", "next", shown(&finding.next));
         }
         text.push('\n');
     }
@@ -221,7 +222,7 @@ fn letter(name: &str, found: &[(Severity, &HealthFinding)], key: &ObjectKey, now
         @if !text.is_empty() {
             section aria-labelledby="letter-title" {
                 h2 #letter-title { "Text for the owner" }
-                pre #letter tabindex="0" role="region" aria-labelledby="letter-title" {
+                pre #letter tabindex="0" role="group" aria-labelledby="letter-title" {
                     (name) " is not served as written (as of " (Moment(now)) ").\n\n"
                     (text.trim_end())
                 }

@@ -13,6 +13,7 @@ use super::filter::OverviewFilter;
 use super::gateways::GatewayTable;
 use super::hosts::{self, HostRow};
 use super::paging::ListPage;
+use super::text::text;
 use super::timeline;
 use crate::admin::EnvoyRow;
 use crate::finding::{plain, when};
@@ -97,9 +98,9 @@ fn inputs(health: &Health, now: i64) -> Markup {
                 }
                 @for InputProblem { of, reason, message, since, next } in health.inputs.problems.iter().take(super::PAGE_ROWS_MAX) {
                     li class="earlier" {
-                        strong { (plain(of)) } ": " (plain(reason)) ": " (plain(message))
+                        strong { (plain(of)) } ": " (plain(reason)) ": " (text(message))
                         @if let Some(since) = since { ", since " (when(*since, now)) }
-                        ". Next: " code { (plain(next)) }
+                        ". Next: " code { (text(next)) }
                     }
                 }
                 @if health.inputs.problems.len() > super::PAGE_ROWS_MAX {

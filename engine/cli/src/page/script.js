@@ -61,12 +61,16 @@
   function poll() {
     if (polling) return;
     polling = true;
-    setInterval(load, 5000);
+    setInterval(() => { if (!document.hidden) load(); }, 5000);
   }
 
-  if (window.EventSource) {
-    const events = new EventSource("/live");
+  // A browser has few connections to one host, for all its tabs: only a page that is visible has a stream.
+  let events = null;
+  function listen() {
+    if (!window.EventSource) { poll(); return; }
+    if (events || document.hidden) return;
     let opened = false;
+    events = new EventSource("/live");
     events.addEventListener("open", () => {
       // What happened in between is not known.
       if (opened) load();
@@ -74,12 +78,26 @@
     });
     events.addEventListener("change", event => { if (event.data !== seen) load(); });
     events.addEventListener("error", () => {
-      if (events.readyState === EventSource.CLOSED) poll(); else load();
+      if (events && events.readyState === EventSource.CLOSED) poll(); else load();
     });
-  } else {
-    poll();
   }
+
+  function rest() {
+    if (events) events.close();
+    events = null;
+  }
+
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) { rest(); return; }
+    load();
+    listen();
+  });
+  addEventListener("pagehide", rest);
+  addEventListener("pageshow", event => {
+    if (event.persisted) load();
+    listen();
+  });
   // Ages grow without any change.
-  setInterval(load, 60000);
+  setInterval(() => { if (!document.hidden) load(); }, 60000);
   prepare();
 })();

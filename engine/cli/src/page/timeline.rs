@@ -8,9 +8,10 @@ use holdfast_graph::ObjectKey;
 use maud::{Markup, html};
 
 use super::article::{link, severity_words};
-use super::diagram::{identity, shortened};
+use super::diagram::identity;
 use super::filter::OverviewFilter;
 use super::paging::ListPage;
+use super::text::shortened;
 use crate::finding::plain;
 
 /// Maximum number of objects in the picture, the ones with the newest episodes.
@@ -35,7 +36,7 @@ pub(super) fn section(episodes: &[&Episode], dropped: usize, filter: &OverviewFi
                 details #episodes {
                     summary { "The episodes as a list (" (episodes.len()) ")" }
                     @if dropped > 0 { p { (dropped) " older episodes are not kept." } }
-                    div class="wide" tabindex="0" role="region" aria-label="Episodes" {
+                    div class="wide" tabindex="0" role="group" aria-label="Episodes" {
                         table {
                             thead { tr { th scope="col" { "Object" } th scope="col" { "State" } th scope="col" { "From" } th scope="col" { "Until" } th scope="col" { "Why" } } }
                             tbody { @for episode in &page.rows { (line(episode)) } }
@@ -79,7 +80,7 @@ fn picture(episodes: &[&Episode], now: i64) -> Markup {
     let begin = now - TIMELINE_SECONDS;
     let x = |at: i64| NAMES_WIDTH + (at.clamp(begin, now) - begin) * DAY_WIDTH / TIMELINE_SECONDS;
     html! {
-        div class="wide" tabindex="0" role="region" aria-label="Picture of the last 24 hours" {
+        div class="wide" tabindex="0" role="group" aria-label="Picture of the last 24 hours" {
             svg class="timeline" role="img" aria-label="A bar for each period in which an object was at fault; the list below has the same" width=(NAMES_WIDTH + DAY_WIDTH) height=(height) {
                 @for hours in (0..=24).step_by(6) {
                     @let at = begin + i64::from(hours) * 3_600;
