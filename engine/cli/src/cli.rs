@@ -54,7 +54,7 @@ pub enum Command {
         long_about = "Check manifests offline: report faults, and what would be served.\n\nWith --against: what would be \
                             served instead of each broken object, and which other objects are affected, from the \
                             store of a Holdfast. Name all of its manifests, and set its gates.\n\nExit code 0: no \
-                            fault. 1: at least one fault. 2: there is nothing to check (no such path, or no manifest \
+                            finding. 1: at least one finding of the severity --fail-on, or worse. 2: there is nothing to check (no such path, or no manifest \
                             in it), or no store to check against."
     )]
     Check(CheckArgs),
@@ -178,6 +178,8 @@ pub enum ReportFormat {
     Json,
     /// SARIF 2.1.0, for code scanning and editors
     Sarif,
+    /// JUnit XML, for the test results of CI servers: a suite for each file, a test for each object
+    Junit,
 }
 
 /// The form of a table.

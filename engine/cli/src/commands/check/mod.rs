@@ -1,15 +1,18 @@
 //! `holdfast check`: faults of manifests and what would be served, without serving.
 //!
-//! A finding is anything that would not be served as written. The report has three forms: [`text`] for people, JSON for
-//! programs, [`sarif`] for code scanning. [`against`] adds what would be served instead, given a store.
+//! A finding is anything that would not be served as written. The report has four forms: [`text`] for people, JSON for
+//! programs, [`sarif`] for code scanning, [`junit`] for CI servers. [`against`] adds what would be served instead, given a
+//! store.
 
 mod against;
 mod instead;
+mod junit;
 mod lines;
 mod meant;
 mod report;
 mod sarif;
 mod text;
+mod xml;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +20,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use self::against::{Against, Baseline};
-use self::report::Report;
+use self::report::{CheckSeverity, Report};
 use crate::cli::{DataFormat, ReportFormat};
 use crate::failure::Failure;
 use crate::settings::TranslationArgs;
@@ -33,6 +36,13 @@ pub struct CheckArgs {
     /// Form of the report
     #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = ReportFormat::Text)]
     pub output: ReportFormat,
+    /// Lowest severity of a finding with which the exit code is 1
+    #[arg(long, env = "CONTROLLER_FAIL_ON", value_enum, default_value_t = CheckSeverity::Warning)]
+    pub fail_on: CheckSeverity,
+    /// In text form, print only the findings: nothing if there are none
+    #[arg(long, short, env = "CONTROLLER_QUIET", value_name = "BOOL", default_value_t = false)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub quiet: bool,
     /// Data folder of a Holdfast: report also what would be served instead of broken objects, given its store. The
     /// folder is only read, and may be in use
     #[arg(long, env = "CONTROLLER_AGAINST", value_name = "DATA_DIR")]
@@ -45,22 +55,24 @@ pub struct CheckArgs {
     pub translation: TranslationArgs,
 }
 
-/// Prints the report. The exit code is 1 if there are findings.
+/// Prints the report. The exit code is 1 if there are findings of the severity that fails the check.
 ///
 /// # Errors
 /// Returns an error if a path or the store cannot be used.
 pub fn run(args: CheckArgs) -> Result<ExitCode, Failure> {
     let report = report(&args)?;
     let text = match args.output {
+        ReportFormat::Text if args.quiet => text::format_findings(&report),
         ReportFormat::Text => text::format(&report),
         ReportFormat::Json => {
             let value = serde_json::to_value(&report).map_err(anyhow::Error::from)?;
             output::format(&value, DataFormat::Json)?
         }
         ReportFormat::Sarif => output::format(&sarif::format(&report), DataFormat::Json)?,
+        ReportFormat::Junit => junit::format(&report, args.fail_on),
     };
     output::print(&text)?;
-    Ok(if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(ExitCode::from(u8::from(report.fails(args.fail_on))))
 }
 
 /// The report.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use clap::ValueEnum;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::status::ObjectStatus;
 use holdfast_engine::engine::Action;
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use super::against::Against;
 use super::meant;
-use crate::manifests::{Manifests, Problem, Root};
+use crate::manifests::{ManifestEntry, Manifests, Problem, Root};
 use crate::offline::Offline;
 
 /// All contents of the report.
@@ -22,6 +23,10 @@ pub(super) struct Report {
     pub(super) files: usize,
     /// The number of objects that are used.
     pub(super) objects: usize,
+    /// The objects of the files that are used, with their places, in the order of their names. Only for the form that
+    /// lists objects without findings too.
+    #[serde(skip)]
+    pub(super) checked: Vec<CheckedObject>,
     /// Everything that would not be served as written, by file and line.
     pub(super) findings: Vec<CheckFinding>,
     /// The replacements of rules that would be served.
@@ -37,6 +42,17 @@ pub(super) struct Report {
     pub(super) against: Option<Against>,
 }
 
+/// An object of a file.
+#[derive(Debug)]
+pub(super) struct CheckedObject {
+    /// `group/Kind:namespace/name`.
+    pub(super) object: String,
+    /// The file.
+    pub(super) file: String,
+    /// The line, from 1.
+    pub(super) line: u32,
+}
+
 /// A Gateway, and the number of its resources.
 #[derive(Debug, Serialize)]
 pub(super) struct ServedGateway {
@@ -47,13 +63,20 @@ pub(super) struct ServedGateway {
 }
 
 /// The severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum CheckSeverity {
+pub enum CheckSeverity {
     /// A part of an object is not served as written.
     Error,
     /// A field, or another definition of the same object, is ignored.
     Warning,
+}
+
+impl CheckSeverity {
+    /// Returns whether a finding of this severity fails a check that findings of the other severity fail.
+    pub(super) fn fails(self, fail_on: Self) -> bool {
+        self <= fail_on
+    }
 }
 
 /// A finding. Findings are ordered by place.
@@ -104,6 +127,7 @@ impl Report {
         Self {
             files: reading.files,
             objects: reading.objects,
+            checked: manifests.entries().map(|entry| CheckedObject::of(entry)).collect(),
             findings,
             replacements: engine.replacements().into_iter().filter(is_served).collect(),
             gateways: gateways.map(|gateway| ServedGateway { resources: resources(&gateway.name), gateway }).collect(),
@@ -111,6 +135,20 @@ impl Report {
             foreign: reading.foreign.clone(),
             against,
         }
+    }
+}
+
+impl Report {
+    /// Returns whether there is a finding of this severity, or a worse one.
+    pub(super) fn fails(&self, fail_on: CheckSeverity) -> bool {
+        self.findings.iter().any(|finding| finding.severity.fails(fail_on))
+    }
+}
+
+impl CheckedObject {
+    fn of(entry: &ManifestEntry) -> Self {
+        let (object, file) = (entry.key.to_string(), entry.source.file.to_string());
+        Self { object, file, line: entry.source.line }
     }
 }
 
