@@ -10,12 +10,14 @@ use super::commands::bootstrap::BootstrapArgs;
 use super::commands::certgen::CertgenArgs;
 use super::commands::check::CheckArgs;
 use super::commands::collect::CollectArgs;
+use super::commands::completion::CompletionArgs;
 use super::commands::config::ConfigArgs;
 use super::commands::demo::DemoArgs;
 use super::commands::diff::DiffArgs;
 use super::commands::drain::DrainArgs;
 use super::commands::envoys::EnvoysArgs;
 use super::commands::explain::ExplainArgs;
+use super::commands::man::ManArgs;
 use super::commands::probe::ProbeArgs;
 use super::commands::run::RunArgs;
 use super::commands::status::StatusArgs;
@@ -135,6 +137,15 @@ pub enum Command {
     /// Inspect the store of last valid versions
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Print the script that completes command lines in bash, zsh or fish
+    #[command(
+        long_about = "Print the script that completes command lines in a shell.\n\nbash: source <(holdfast completion \
+                            bash). zsh: holdfast completion zsh > \"${fpath[1]}/_holdfast\". fish: holdfast completion \
+                            fish | source."
+    )]
+    Completion(CompletionArgs),
+    /// Write the man pages of the program and of each command to a folder
+    Man(ManArgs),
     /// Print the version
     Version,
 }
