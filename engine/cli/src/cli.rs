@@ -229,6 +229,7 @@ mod tests {
     use holdfast_api::settings::Replacement;
 
     use super::*;
+    use crate::headings;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(std::iter::once("holdfast").chain(line.split(' ')))
@@ -257,6 +258,48 @@ mod tests {
             }
         }
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_of_run_is_under_a_heading() {
+        let cli = Cli::command();
+        let run = cli.find_subcommand("run").unwrap();
+        let flags: Vec<_> = run.get_arguments().filter(|flag| flag.get_long().is_some_and(|it| it != "help")).collect();
+        let bare = flags.iter().filter(|flag| flag.get_help_heading().is_none());
+        assert_eq!(bare.map(|flag| flag.get_id().as_str()).collect::<Vec<_>>(), [""; 0]);
+        let heading = |id: &str| flags.iter().find(|flag| flag.get_id() == id).unwrap().get_help_heading().unwrap();
+        for (id, expected) in [
+            ("manifests", headings::STANDALONE),
+            ("mass_delete_guard", headings::KUBERNETES),
+            ("shared_secrets", headings::REPLICAS),
+            ("allow_health_checks_by_name", headings::ADDRESSES),
+            ("invalid_policy_response_code", headings::FALLBACK),
+            ("rate_limit_service", headings::RATE_LIMITS),
+            // These follow flattened flags of another heading.
+            ("httpproxy_fallback_certificate", headings::PROXIES),
+            ("ack_timeout", headings::XDS),
+            ("log_level", headings::LOG),
+        ] {
+            assert_eq!(heading(id), expected, "{id}");
+        }
+    }
+
+    /// The headings of shared flags do not extend to the other flags of a command.
+    #[test]
+    fn flags_of_one_command_are_under_no_heading_of_shared_flags() {
+        let cli = Cli::command();
+        for (path, flag) in [("check", "output"), ("check", "against"), ("explain", "gateway"), ("translate", "output")]
+        {
+            let command = cli.find_subcommand(path).unwrap();
+            let flag = command.get_arguments().find(|it| it.get_long() == Some(flag)).unwrap();
+            assert_eq!(flag.get_help_heading(), None, "{path} {flag}");
+        }
+        let store = cli.find_subcommand("store").unwrap();
+        for flag in store.get_subcommands().flat_map(clap::Command::get_arguments) {
+            let long = flag.get_long().unwrap_or_default();
+            let expected = (long == "store-key-file").then_some(headings::STORE);
+            assert_eq!(flag.get_help_heading(), expected, "store {long}");
+        }
     }
 
     #[test]

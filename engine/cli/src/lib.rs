@@ -16,6 +16,7 @@ pub mod envoy;
 pub mod events;
 mod explain;
 pub mod failure;
+mod headings;
 pub mod kubernetes;
 pub mod log;
 mod log_tail;
