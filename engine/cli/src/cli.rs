@@ -36,7 +36,7 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "Exit codes: 0 success; 1 a failure, findings of `check`, a request that `explain` reports as \
                           not served, or an object that `status` reports as not current; 2 a command line that is \
-                          not valid, or nothing to check; 3 `status` cannot reach Holdfast, or `explain` cannot \
+                          not valid, or nothing to check; 3 `status` cannot reach Holdfast, `check` cannot list the objects of a cluster, or `explain` cannot \
                           evaluate a condition.\nEvery flag can be set in the environment as \
                           CONTROLLER_<FLAG>, as in CONTROLLER_LOG_LEVEL=debug; the flag wins.";
 
@@ -51,13 +51,13 @@ pub enum Command {
                             everything else is served."
     )]
     Run(Box<RunArgs>),
-    /// Check manifests offline: report faults, and what would be served
+    /// Check manifests, or the objects of a cluster: report faults, and what would be served
     #[command(
-        long_about = "Check manifests offline: report faults, and what would be served.\n\nWith --against: what would be \
+        long_about = "Check manifests, or the objects of a cluster: report faults, and what would be served.\n\nWith --kubeconfig: the objects of a cluster, which are only listed; manifests replace objects of the same name.\n\nWith --against: what would be \
                             served instead of each broken object, and which other objects are affected, from the \
                             store of a Holdfast. Name all of its manifests, and set its gates.\n\nExit code 0: no \
                             finding. 1: at least one finding of the severity --fail-on, or worse. 2: there is nothing to check (no such path, or no manifest \
-                            in it), or no store to check against."
+                            in it), or no store to check against. 3: the objects of the cluster cannot be listed."
     )]
     Check(CheckArgs),
     /// Print the Envoy configuration (xDS resources) of each Gateway

@@ -1,10 +1,12 @@
 //! `holdfast check`: faults of manifests and what would be served, without serving.
 //!
 //! A finding is anything that would not be served as written. The report has four forms: [`text`] for people, JSON for
-//! programs, [`sarif`] for code scanning, [`junit`] for CI servers. [`against`] adds what would be served instead, given a
+//! programs, [`sarif`] for code scanning, [`junit`] for CI servers. [`cluster`] adds the objects of a live cluster, [`against`]
+//! adds what would be served instead, given a
 //! store.
 
 mod against;
+mod cluster;
 mod instead;
 mod junit;
 mod lines;
@@ -20,18 +22,20 @@ use std::process::ExitCode;
 use clap::Args;
 
 use self::against::{Against, Baseline};
+use self::cluster::ClusterArgs;
 use self::report::{CheckSeverity, Report};
 use crate::cli::{DataFormat, ReportFormat};
 use crate::failure::Failure;
+use crate::offline::{self, OfflineStart};
+use crate::output;
 use crate::settings::TranslationArgs;
 use crate::store::key::StoreKeyArgs;
-use crate::{offline, output};
 
 /// `holdfast check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// Folders and files of manifests; - is standard input
-    #[arg(value_name = "PATH", required = true)]
+    /// Folders and files of manifests; - is standard input. May be left out with --kubeconfig
+    #[arg(value_name = "PATH", required_unless_present = "kubeconfig")]
     pub paths: Vec<PathBuf>,
     /// Form of the report
     #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = ReportFormat::Text)]
@@ -47,6 +51,9 @@ pub struct CheckArgs {
     /// folder is only read, and may be in use
     #[arg(long, env = "CONTROLLER_AGAINST", value_name = "DATA_DIR")]
     pub against: Option<PathBuf>,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
     /// The key that seals stored Secrets.
     #[command(flatten)]
     pub store_key: StoreKeyArgs,
@@ -77,12 +84,18 @@ pub fn run(args: CheckArgs) -> Result<ExitCode, Failure> {
 
 /// The report.
 fn report(args: &CheckArgs) -> Result<Report, Failure> {
-    let settings = args.translation.settings()?;
-    let Some(data) = &args.against else { return Ok(Report::new(&offline::translate(&args.paths, settings)?, None)) };
-    let (before, incarnations, events) = Baseline::read(data, args.store_key.load()?)?;
-    let offline = offline::translate_after(&args.paths, settings, incarnations, events)?;
-    let against = Against::new(before, &offline.engine);
-    Ok(Report::new(&offline, Some(against)))
+    let settings = args.cluster.settings(&args.translation)?;
+    let (cluster, objects) = args.cluster.objects()?.unzip();
+    let mut before = OfflineStart { cluster: objects, ..OfflineStart::default() };
+    let mut baseline = None;
+    if let Some(data) = &args.against {
+        let (stored, incarnations, events) = Baseline::read(data, args.store_key.load()?)?;
+        (before.incarnations, before.events) = (Some(incarnations), events);
+        baseline = Some(stored);
+    }
+    let offline = offline::translate_after(&args.paths, settings, before)?;
+    let against = baseline.map(|stored| Against::new(stored, &offline.engine));
+    Ok(Report::new(&offline, cluster, against))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Report of `holdfast check`: findings with their places, and what would be served.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use holdfast_api::fault::{Class, Fault};
@@ -12,6 +13,7 @@ use holdfast_graph::ObjectKey;
 use serde::Serialize;
 
 use super::against::Against;
+use super::cluster::ClusterSummary;
 use super::meant;
 use crate::manifests::{ManifestEntry, Manifests, Problem, Root};
 use crate::offline::Offline;
@@ -21,9 +23,12 @@ use crate::offline::Offline;
 pub(super) struct Report {
     /// The number of files that were read.
     pub(super) files: usize,
-    /// The number of objects that are used.
+    /// The cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cluster: Option<ClusterSummary>,
+    /// The number of objects that are used, of files and of the cluster.
     pub(super) objects: usize,
-    /// The objects of the files that are used, with their places, in the order of their names. Only for the form that
+    /// The objects that are used, with their places in files, in the order of their names. Only for the form that
     /// lists objects without findings too.
     #[serde(skip)]
     pub(super) checked: Vec<CheckedObject>,
@@ -42,14 +47,14 @@ pub(super) struct Report {
     pub(super) against: Option<Against>,
 }
 
-/// An object of a file.
+/// An object of a file, or of the cluster.
 #[derive(Debug)]
 pub(super) struct CheckedObject {
     /// `group/Kind:namespace/name`.
     pub(super) object: String,
-    /// The file.
+    /// The file; empty for an object of the cluster.
     pub(super) file: String,
-    /// The line, from 1.
+    /// The line, from 1; 0 for an object of the cluster.
     pub(super) line: u32,
 }
 
@@ -101,8 +106,8 @@ pub(super) struct CheckFinding {
 }
 
 impl Report {
-    pub(super) fn new(offline: &Offline, against: Option<Against>) -> Self {
-        let Offline { manifests, reading, engine, actions } = offline;
+    pub(super) fn new(offline: &Offline, cluster: Option<ClusterSummary>, against: Option<Against>) -> Self {
+        let Offline { manifests, reading, engine, actions, cluster: in_cluster } = offline;
         let mut findings: Vec<CheckFinding> = reading.problems.iter().map(CheckFinding::of_problem).collect();
         // A root that cannot be read has a problem already.
         let is_reported =
@@ -126,8 +131,9 @@ impl Report {
             |replacement: &ReplacementView| against.as_ref().is_none_or(|against| against.is_served(replacement));
         Self {
             files: reading.files,
-            objects: reading.objects,
-            checked: manifests.entries().map(|entry| CheckedObject::of(entry)).collect(),
+            cluster,
+            objects: reading.objects + in_cluster.len(),
+            checked: CheckedObject::all(manifests, in_cluster),
             findings,
             replacements: engine.replacements().into_iter().filter(is_served).collect(),
             gateways: gateways.map(|gateway| ServedGateway { resources: resources(&gateway.name), gateway }).collect(),
@@ -146,9 +152,13 @@ impl Report {
 }
 
 impl CheckedObject {
-    fn of(entry: &ManifestEntry) -> Self {
-        let (object, file) = (entry.key.to_string(), entry.source.file.to_string());
-        Self { object, file, line: entry.source.line }
+    fn all(manifests: &Manifests, in_cluster: &[ObjectKey]) -> Vec<Self> {
+        let of_file = |entry: &Arc<ManifestEntry>| {
+            let (object, file) = (entry.key.to_string(), entry.source.file.to_string());
+            Self { object, file, line: entry.source.line }
+        };
+        let of_cluster = |key: &ObjectKey| Self { object: key.to_string(), file: String::new(), line: 0 };
+        manifests.entries().map(of_file).chain(in_cluster.iter().map(of_cluster)).collect()
     }
 }
 

@@ -31,6 +31,12 @@ fn write_findings(report: &Report, text: &mut Lines) {
 }
 
 fn write(report: &Report, text: &mut Lines) {
+    if let Some(cluster) = &report.cluster {
+        text.add(format_args!("cluster of {}: {} objects", cluster.kubeconfig, cluster.objects));
+        for kind in &cluster.absent {
+            text.add(format_args!("  {kind}: the API server does not serve this kind; passed over"));
+        }
+    }
     for foreign in &report.foreign {
         text.add(format_args!("{foreign}; ignored"));
     }
