@@ -10,12 +10,14 @@ use super::commands::bootstrap::BootstrapArgs;
 use super::commands::certgen::CertgenArgs;
 use super::commands::check::CheckArgs;
 use super::commands::collect::CollectArgs;
+use super::commands::completion::CompletionArgs;
 use super::commands::config::ConfigArgs;
 use super::commands::demo::DemoArgs;
 use super::commands::diff::DiffArgs;
 use super::commands::drain::DrainArgs;
 use super::commands::envoys::EnvoysArgs;
 use super::commands::explain::ExplainArgs;
+use super::commands::man::ManArgs;
 use super::commands::probe::ProbeArgs;
 use super::commands::run::RunArgs;
 use super::commands::status::StatusArgs;
@@ -34,7 +36,7 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "Exit codes: 0 success; 1 a failure, findings of `check`, a request that `explain` reports as \
                           not served, or an object that `status` reports as not current; 2 a command line that is \
-                          not valid, or nothing to check; 3 `status` cannot reach Holdfast, or `explain` cannot \
+                          not valid, or nothing to check; 3 `status` cannot reach Holdfast, `check` cannot list the objects of a cluster, or `explain` cannot \
                           evaluate a condition.\nEvery flag can be set in the environment as \
                           CONTROLLER_<FLAG>, as in CONTROLLER_LOG_LEVEL=debug; the flag wins.";
 
@@ -49,13 +51,13 @@ pub enum Command {
                             everything else is served."
     )]
     Run(Box<RunArgs>),
-    /// Check manifests offline: report faults, and what would be served
+    /// Check manifests, or the objects of a cluster: report faults, and what would be served
     #[command(
-        long_about = "Check manifests offline: report faults, and what would be served.\n\nWith --against: what would be \
+        long_about = "Check manifests, or the objects of a cluster: report faults, and what would be served.\n\nWith --kubeconfig: the objects of a cluster, which are only listed; manifests replace objects of the same name.\n\nWith --against: what would be \
                             served instead of each broken object, and which other objects are affected, from the \
                             store of a Holdfast. Name all of its manifests, and set its gates.\n\nExit code 0: no \
-                            fault. 1: at least one fault. 2: there is nothing to check (no such path, or no manifest \
-                            in it), or no store to check against."
+                            finding. 1: at least one finding of the severity --fail-on, or worse. 2: there is nothing to check (no such path, or no manifest \
+                            in it), or no store to check against. 3: the objects of the cluster cannot be listed."
     )]
     Check(CheckArgs),
     /// Print the Envoy configuration (xDS resources) of each Gateway
@@ -135,6 +137,15 @@ pub enum Command {
     /// Inspect the store of last valid versions
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Print the script that completes command lines in bash, zsh or fish
+    #[command(
+        long_about = "Print the script that completes command lines in a shell.\n\nbash: source <(holdfast completion \
+                            bash). zsh: holdfast completion zsh > \"${fpath[1]}/_holdfast\". fish: holdfast completion \
+                            fish | source."
+    )]
+    Completion(CompletionArgs),
+    /// Write the man pages of the program and of each command to a folder
+    Man(ManArgs),
     /// Print the version
     Version,
 }
@@ -178,6 +189,8 @@ pub enum ReportFormat {
     Json,
     /// SARIF 2.1.0, for code scanning and editors
     Sarif,
+    /// JUnit XML, for the test results of CI servers: a suite for each file, a test for each object
+    Junit,
 }
 
 /// The form of a table.
@@ -216,6 +229,7 @@ mod tests {
     use holdfast_api::settings::Replacement;
 
     use super::*;
+    use crate::headings;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(std::iter::once("holdfast").chain(line.split(' ')))
@@ -244,6 +258,48 @@ mod tests {
             }
         }
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_of_run_is_under_a_heading() {
+        let cli = Cli::command();
+        let run = cli.find_subcommand("run").unwrap();
+        let flags: Vec<_> = run.get_arguments().filter(|flag| flag.get_long().is_some_and(|it| it != "help")).collect();
+        let bare = flags.iter().filter(|flag| flag.get_help_heading().is_none());
+        assert_eq!(bare.map(|flag| flag.get_id().as_str()).collect::<Vec<_>>(), [""; 0]);
+        let heading = |id: &str| flags.iter().find(|flag| flag.get_id() == id).unwrap().get_help_heading().unwrap();
+        for (id, expected) in [
+            ("manifests", headings::STANDALONE),
+            ("mass_delete_guard", headings::KUBERNETES),
+            ("shared_secrets", headings::REPLICAS),
+            ("allow_health_checks_by_name", headings::ADDRESSES),
+            ("invalid_policy_response_code", headings::FALLBACK),
+            ("rate_limit_service", headings::RATE_LIMITS),
+            // These follow flattened flags of another heading.
+            ("httpproxy_fallback_certificate", headings::PROXIES),
+            ("ack_timeout", headings::XDS),
+            ("log_level", headings::LOG),
+        ] {
+            assert_eq!(heading(id), expected, "{id}");
+        }
+    }
+
+    /// The headings of shared flags do not extend to the other flags of a command.
+    #[test]
+    fn flags_of_one_command_are_under_no_heading_of_shared_flags() {
+        let cli = Cli::command();
+        for (path, flag) in [("check", "output"), ("check", "against"), ("explain", "gateway"), ("translate", "output")]
+        {
+            let command = cli.find_subcommand(path).unwrap();
+            let flag = command.get_arguments().find(|it| it.get_long() == Some(flag)).unwrap();
+            assert_eq!(flag.get_help_heading(), None, "{path} {flag}");
+        }
+        let store = cli.find_subcommand("store").unwrap();
+        for flag in store.get_subcommands().flat_map(clap::Command::get_arguments) {
+            let long = flag.get_long().unwrap_or_default();
+            let expected = (long == "store-key-file").then_some(headings::STORE);
+            assert_eq!(flag.get_help_heading(), expected, "store {long}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! decision about served configuration.
 
 pub mod admin;
+mod applied;
 pub mod arguments;
 pub mod bootstrap;
 pub mod cli;
@@ -17,6 +18,7 @@ pub mod events;
 mod explain;
 pub mod failure;
 mod finding;
+mod headings;
 pub mod kubernetes;
 pub mod log;
 mod log_tail;

@@ -106,9 +106,16 @@ impl ProblemWithEffects {
     }
 }
 
+/// The reason of a conflict with an object of another kind about a host.
+const HOSTNAME_CONFLICT: &str = "HostnameConflict";
+
 /// Returns the severity of a problem without a known effect on clients.
 fn severity(found: &ObjectProblem) -> Severity {
-    let ObjectProblem { class, detected, used, .. } = found;
+    let ObjectProblem { class, detected, used, is_served, .. } = found;
+    // The routes of the other kind do not answer the requests: a GRPCRoute has no answer for those of an HTTPRoute.
+    if found.reason == HOSTNAME_CONFLICT && *used && !is_served {
+        return Severity::Outage;
+    }
     match (class, detected) {
         (Class::Ignored | Class::Conflict, _) => Severity::Warning,
         (_, DetectedBy::Nack | DetectedBy::Probe | DetectedBy::Suspected | DetectedBy::Envoys) => Severity::Degraded,

@@ -381,3 +381,14 @@ fn a_problem_of_an_object_that_is_served_names_its_part() {
     facts.found = vec![lost];
     assert_eq!(judge(&facts).outages[0].served, [], "nothing of it is served");
 }
+
+#[test]
+fn a_route_that_another_kind_leaves_without_a_host_is_an_outage() {
+    let mut facts = facts();
+    let lost =
+        found(identity("HTTPRoute", "shop", "pay"), "spec.parentRefs[0]", Class::Conflict, "HostnameConflict", "taken");
+    facts.found.push(ObjectProblem { is_served: true, ..lost.clone() });
+    assert_eq!((judge(&facts).outages.len(), judge(&facts).warnings.len()), (0, 1));
+    facts.found = vec![lost];
+    assert_eq!((judge(&facts).outages.len(), judge(&facts).warnings.len()), (1, 0));
+}

@@ -4,6 +4,7 @@
 
 mod canary;
 mod certificates;
+mod checking;
 mod cluster;
 mod health;
 mod kinds;
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
     let of_objects = [cluster::stories(), serving::stories(), watching::stories(), reporting::stories()].concat();
     let of_rights = [rights::stories(), canary::stories(), certificates::stories(), tokens::stories()].concat();
     let of_replicas = [leading::stories(), sharing::stories()].concat();
-    let of_problems = [outage::stories(), kinds::stories(), health::stories()].concat();
+    let of_problems = [checking::stories(), outage::stories(), kinds::stories(), health::stories()].concat();
     let stories: Vec<_> = [of_objects, of_problems, of_rights, of_replicas, planes::stories()].concat();
     if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&stories, AT_ONCE);

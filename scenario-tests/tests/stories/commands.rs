@@ -15,6 +15,7 @@ pub(crate) fn stories() -> Vec<Story> {
         [
             translate_twice_gives_equal_bytes,
             check_as_json_and_sarif,
+            check_in_ci,
             check_finds_what_is_misspelt,
             version_and_help,
             the_program_contains_no_test_code
@@ -73,6 +74,33 @@ async fn check_as_json_and_sarif(world: World) -> Result<()> {
         ensure!(text.contains("route-broken.yaml"), "the file is not named: {text}");
         ensure!(output != "sarif" || page.get("version").and_then(Value::as_str) == Some("2.1.0"), "{text}");
     }
+    Ok(())
+}
+
+/// The forms and exit codes for pipelines.
+async fn check_in_ci(world: World) -> Result<()> {
+    let folder = sample(&world).await?;
+    let junit = world.command(&["check", &folder, "--output", "junit"]).await?;
+    junit.expect_code(1)?.expect_output(&[
+        "<testcase name=\"gateway.networking.k8s.io/HTTPRoute:default/r7\" ",
+        "<testcase name=\"gateway.networking.k8s.io/HTTPRoute:default/broken\" ",
+        "route-broken.yaml:",
+        "failures=\"1\"",
+    ])?;
+    let quiet = world.command(&["check", "-q", &folder]).await?;
+    ensure!(quiet.expect_code(1)?.stdout.lines().count() == 1, "{}", quiet.output());
+    fs::remove_file(world.manifests().join("route-broken.yaml"))?;
+    let quiet = world.command(&["check", "-q", &folder]).await?;
+    ensure!(quiet.expect_code(0)?.stdout.is_empty(), "{}", quiet.output());
+
+    let service = "{apiVersion: v1, kind: Service, metadata: {name: twice, namespace: default}, spec: {}}";
+    world.write("twice.yaml", format!("{service}\n---\n{service}\n"))?;
+    world
+        .command(&["check", &folder])
+        .await?
+        .expect_code(1)?
+        .expect_output(&["warning: core/Service:default/twice"])?;
+    world.command(&["check", "--fail-on", "error", &folder]).await?.expect_code(0)?.expect_output(&["1 finding"])?;
     Ok(())
 }
 

@@ -261,12 +261,40 @@ async fn agree(world: &World, holdfast: &Holdfast, culprit: &Culprit, port: u16,
         Some(status) => ensure!(explained["answer"]["status"] == *status, "{explained:#}"),
         None => ensure!(explained["instead"][0]["servedGeneration"] == *generation - 1, "{explained:#}"),
     }
+    on_the_page(holdfast, culprit, message).await?;
     let events = holdfast.output();
     let of_it = format!(
         "object={}",
         broken["group"].as_str().map(|group| format!("{group}/{kind}:{namespace}/{name}")).unwrap_or_default()
     );
     ensure!(events.lines().any(|line| line.contains(&of_it) && line.contains("reason=")), "no Event of {of_it}");
+    Ok(())
+}
+
+/// Fails unless the page of an object and the row of its host have the same as the other reports.
+async fn on_the_page(holdfast: &Holdfast, culprit: &Culprit, message: &str) -> Result<()> {
+    let Culprit { kind, namespace, name, field, host, status, generation, .. } = culprit;
+    let page = async |path: &str| -> Result<String> {
+        let reply = get(holdfast.options.diagnostics, path).host("localhost").send().await?;
+        ensure!(reply.status == 200, "{path}: {reply:?}");
+        let text = reply.body.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">");
+        Ok(text.replace("&amp;", "&"))
+    };
+    let (class, answer) = match status {
+        Some(status) => ("error", format!("answers {status}")),
+        None => ("earlier", format!("generation {} is served, last valid since ", generation - 1)),
+    };
+    let object = page(&format!("/object/{kind}/{namespace}/{name}")).await?;
+    let heading = format!("<h1>{kind} {namespace}/{name}</h1>");
+    let words = [&*heading, &format!(", generation {generation}"), field, message, &answer, "Text for the owner"];
+    for words in words {
+        ensure!(object.contains(words), "{words} is not in {object}");
+    }
+    let overview = page("/").await?;
+    let row = format!("<tr class=\"{class}\"><th scope=\"row\">{host}</th>");
+    for words in [&*row, &format!("{kind} {namespace}/{name}"), field, &answer] {
+        ensure!(overview.contains(words), "{words} is not in {overview}");
+    }
     Ok(())
 }
 

@@ -6,12 +6,14 @@ pub mod bootstrap;
 pub mod certgen;
 pub mod check;
 pub mod collect;
+pub mod completion;
 pub mod config;
 pub mod demo;
 pub mod diff;
 pub mod drain;
 pub mod envoys;
 pub mod explain;
+pub mod man;
 pub mod probe;
 pub mod run;
 pub mod status;
@@ -45,6 +47,8 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Drain(args) => drain::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Probe(args) => probe::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Store(command) => store::run(command),
+        Command::Completion(args) => completion::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Version => output::print(concat!("holdfast ", env!("CARGO_PKG_VERSION"), "\n")),
     }
 }

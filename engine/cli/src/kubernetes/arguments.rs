@@ -8,9 +8,11 @@ use kube::Client;
 
 use super::client;
 use crate::failure::Failure;
+use crate::headings;
 
 /// The API server, and the objects to read from it.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = headings::KUBERNETES)]
 pub struct KubernetesArgs {
     /// Connection to the API server [default: the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config]
     #[arg(long, env = "CONTROLLER_KUBECONFIG", value_name = "FILE", conflicts_with = "manifests")]
@@ -29,14 +31,17 @@ pub struct KubernetesArgs {
     #[arg(long, env = "CONTROLLER_MASS_DELETE_GUARD", value_enum, default_value_t = Switch::On)]
     pub mass_delete_guard: Switch,
     /// Lease for the leader election of replicas; only the leader writes statuses and Events
+    #[arg(help_heading = headings::REPLICAS)]
     #[arg(long, env = "CONTROLLER_LEASE_NAME", value_name = "NAME", default_value = "holdfast", value_parser = label)]
     pub lease_name: String,
     /// Namespace of the Lease [default: that of the Pod's ServiceAccount, or of the kubeconfig's context]
+    #[arg(help_heading = headings::REPLICAS)]
     #[arg(long, env = "CONTROLLER_LEASE_NAMESPACE", value_name = "NAMESPACE", conflicts_with = "manifests")]
     #[arg(value_parser = label)]
     pub lease_namespace: Option<String>,
     /// Share what the leader has proven good with present and future replicas, in Secrets in the namespace of the
     /// Lease, named after it
+    #[arg(help_heading = headings::REPLICAS)]
     #[arg(long, env = "CONTROLLER_SHARED_SECRETS", value_enum, default_value_t = Switch::Off)]
     #[arg(conflicts_with_all = ["manifests", "shared_store"])]
     pub shared_secrets: Switch,
@@ -73,7 +78,8 @@ impl Switch {
     }
 }
 
-fn label(text: &str) -> Result<String, String> {
+/// Parses a name that is a DNS label.
+pub(crate) fn label(text: &str) -> Result<String, String> {
     let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if text.is_empty() || text.len() > NAME_BYTES_MAX || !text.bytes().all(legal) {
         return Err("the name may contain only lower-case letters, digits and '-'".into());

@@ -9,6 +9,7 @@ pub mod client;
 pub(crate) mod denials;
 pub mod forwarder;
 pub(crate) mod leader;
+pub(crate) mod listing;
 pub mod planes;
 mod pulse;
 pub(crate) mod recorder;

@@ -24,7 +24,7 @@ const RETRY_EVERY: Duration = WATCH_PAUSE_MAX;
 /// Maximum number of events that are processed at once; the CRD of their kind is checked once for all of them.
 const EVENTS_AT_ONCE: usize = 256;
 /// Page size of a list, in objects.
-const PAGE: u32 = 500;
+pub(super) const PAGE: u32 = 500;
 /// How long a streaming list may be silent before the list is read page by page: some servers begin a streaming list
 /// and never mark its end.
 const STREAMED_LIST_MAX: Duration = Duration::from_secs(20);
@@ -58,6 +58,19 @@ impl WatchTarget {
     pub(super) fn is_of(&self, key: &ObjectKey) -> bool {
         let is_there = self.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace);
         *key.group == *self.kind.group && *key.kind == *self.kind.kind && is_there
+    }
+
+    /// The API of the objects.
+    pub(super) fn api(&self, client: &Client, resource: &ApiResource) -> Api<DynamicObject> {
+        match (&self.namespace, self.kind.scope) {
+            (Some(namespace), ResourceScope::Namespaced) => Api::namespaced_with(client.clone(), namespace, resource),
+            _ => Api::all_with(client.clone(), resource),
+        }
+    }
+
+    /// The field selector of lists and watches.
+    pub(super) fn fields(&self) -> Option<&'static str> {
+        (self.kind.kind == kinds::SECRET).then_some(SECRETS_READ)
     }
 
     /// Watches until the receiver of watch events is closed.
@@ -171,23 +184,10 @@ impl RunningWatch {
         }
     }
 
-    fn api(&self, resource: &ApiResource) -> Api<DynamicObject> {
-        match (&self.watch.namespace, self.watch.kind.scope) {
-            (Some(namespace), ResourceScope::Namespaced) => {
-                Api::namespaced_with(self.client.clone(), namespace, resource)
-            }
-            _ => Api::all_with(self.client.clone(), resource),
-        }
-    }
-
-    fn fields(&self) -> Option<&'static str> {
-        (self.watch.kind.kind == kinds::SECRET).then_some(SECRETS_READ)
-    }
-
     async fn watch(&mut self, resource: &ApiResource) -> Result<NextWatch, Ended> {
-        let api = self.api(resource);
+        let api = self.watch.api(&self.client, resource);
         let mut config = watcher::Config { page_size: Some(PAGE), ..watcher::Config::default() };
-        if let Some(fields) = self.fields() {
+        if let Some(fields) = self.watch.fields() {
             config = config.fields(fields);
         }
         if self.streams {
@@ -308,7 +308,7 @@ impl RunningWatch {
     /// Lists again, from the storage of the API server rather than from its watch cache.
     async fn confirm(&mut self, api: &Api<DynamicObject>) -> Result<(), Ended> {
         let mut params = ListParams { limit: Some(PAGE), ..ListParams::default() };
-        if let Some(fields) = self.fields() {
+        if let Some(fields) = self.watch.fields() {
             params = params.fields(fields);
         }
         let mut present = Vec::new();
@@ -349,7 +349,7 @@ async fn next(events: &mut futures::stream::BoxStream<'_, Events>, streaming: bo
 }
 
 /// Decodes an object; `None` if it is not an object of the kind.
-fn item(mut object: DynamicObject, resource: &ApiResource) -> Option<WatchedObject> {
+pub(super) fn item(mut object: DynamicObject, resource: &ApiResource) -> Option<WatchedObject> {
     object.metadata.managed_fields = None;
     let uid = Arc::from(object.metadata.uid.as_deref().unwrap_or_default());
     let version = object.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
@@ -398,6 +398,7 @@ fn is_refusal(error: &watcher::Error, code: Option<u16>) -> bool {
     refused || matches!(error, watcher::Error::WatchError(_))
 }
 
-fn cut(message: &str) -> String {
+/// The beginning of an error message.
+pub(super) fn cut(message: &str) -> String {
     message.chars().take(WATCH_ERROR_CHARS_MAX).collect()
 }

@@ -126,6 +126,13 @@ impl Manifests {
         self.reported.get(key).map(|object| &object.entry)
     }
 
+    /// The entries of all objects that are used, in the order of their keys.
+    pub fn entries(&self) -> impl Iterator<Item = &Arc<ManifestEntry>> {
+        let mut entries: Vec<_> = self.reported.values().map(|object| &object.entry).collect();
+        entries.sort_by(|a, b| a.key.cmp(&b.key));
+        entries.into_iter()
+    }
+
     /// Reads the changes in the file system.
     pub fn read(&mut self) -> ManifestReading {
         self.incarnations.begin();

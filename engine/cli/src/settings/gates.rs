@@ -11,9 +11,11 @@ use holdfast_api::settings::{
 
 use crate::arguments::{self, GateSetting};
 use crate::failure::Failure;
+use crate::headings;
 
 /// Feature gates and their settings.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = headings::FALLBACK)]
 pub struct GateArgs {
     /// Feature gates, as in FallbackConfiguration=true,InvalidRouteReplacement=false. FallbackConfiguration (default
     /// false): broken objects are isolated; without it, a configuration that Envoy refuses returns the whole Gateway to

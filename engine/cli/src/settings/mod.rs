@@ -12,6 +12,7 @@ use holdfast_api::settings::{CLOSED_STATUS, Settings};
 use self::gates::GateArgs;
 use self::proxies::ProxyArgs;
 use crate::failure::Failure;
+use crate::headings;
 
 /// Settings of the translation, common to all commands that translate.
 #[derive(Clone, Debug, Args)]
@@ -20,11 +21,13 @@ pub struct TranslationArgs {
     #[command(flatten)]
     pub gates: GateArgs,
     /// Allow backends at loopback addresses [default: true with manifests, else false]
+    #[arg(help_heading = headings::ADDRESSES)]
     #[arg(long, env = "CONTROLLER_ALLOW_LOOPBACK_BACKENDS", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub allow_loopback_backends: Option<bool>,
     /// Allow Envoy to check the health of backends that it resolves by name. No address filter applies to these checks.
     /// [default: as --allow-loopback-backends]
+    #[arg(help_heading = headings::ADDRESSES)]
     #[arg(long, env = "CONTROLLER_ALLOW_HEALTH_CHECKS_BY_NAME", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub allow_health_checks_by_name: Option<bool>,

@@ -6,9 +6,11 @@ use holdfast_api::settings::Proxies;
 use super::rate_limits::RateLimitArgs;
 use crate::arguments::{GatewayName, SecretName};
 use crate::failure::Failure;
+use crate::headings;
 
 /// Settings of HTTPProxies.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = headings::PROXIES)]
 pub struct ProxyArgs {
     /// Gateway with the listeners that serve HTTPProxies [default: two dedicated listeners]
     #[arg(long, env = "CONTROLLER_HTTPPROXY_GATEWAY", value_name = "NAMESPACE/NAME")]
@@ -32,6 +34,7 @@ pub struct ProxyArgs {
     pub rate_limits: RateLimitArgs,
     /// Secret with the certificate for clients that send no server name (SNI); HTTPProxies with
     /// `tls.enableFallbackCertificate` are also served to these clients
+    #[arg(help_heading = headings::PROXIES)]
     #[arg(long, env = "CONTROLLER_HTTPPROXY_FALLBACK_CERTIFICATE", value_name = "NAMESPACE/NAME")]
     pub httpproxy_fallback_certificate: Option<SecretName>,
 }

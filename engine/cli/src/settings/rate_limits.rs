@@ -10,6 +10,7 @@ use holdfast_graph::ObjectKey;
 
 use crate::arguments::GatewayName;
 use crate::failure::Failure;
+use crate::headings;
 
 /// The default domain of limits.
 const DOMAIN_DEFAULT: &str = "contour";
@@ -21,6 +22,7 @@ const RATE_LIMIT_TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
 /// Flags of the global rate limit service.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = headings::RATE_LIMITS)]
 pub struct RateLimitArgs {
     /// ExtensionService with the global rate limits of all Envoys; without it, routes of HTTPProxies with global rate
     /// limits stay closed

@@ -9,6 +9,7 @@ use clap::Args;
 use holdfast_store::Key;
 
 use crate::failure::Failure;
+use crate::headings;
 
 /// Maximum number of bytes of a key file that are read; the longest form is 64 digits and a line break.
 const KEY_FILE_BYTES_MAX: u64 = 1024;
@@ -19,6 +20,7 @@ const KEY_BYTES: usize = 32;
 pub struct StoreKeyArgs {
     /// File with the key that seals Secrets in the store: 32 bytes, raw, in base64 or in hexadecimal. Without it
     /// Secrets are never written to the disk
+    #[arg(help_heading = headings::STORE)]
     #[arg(long, env = "CONTROLLER_STORE_KEY_FILE", value_name = "PATH")]
     pub store_key_file: Option<PathBuf>,
 }

@@ -11,9 +11,11 @@ use holdfast_engine::identity::token::Rules;
 use crate::arguments::{ListenAddress, socket_address, socket_path};
 use crate::cli::EnvoyMode;
 use crate::failure::Failure;
+use crate::headings;
 
 /// The listen address of the xDS server, and the authentication of Envoys.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = headings::XDS)]
 pub struct XdsArgs {
     /// Listen address of the xDS server: unix:PATH, or ADDRESS:PORT [default: unix:<data-dir>/xds.sock]
     ///

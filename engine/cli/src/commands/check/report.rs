@@ -1,7 +1,9 @@
 //! Report of `holdfast check`: findings with their places, and what would be served.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use clap::ValueEnum;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::status::ObjectStatus;
 use holdfast_engine::engine::Action;
@@ -11,8 +13,9 @@ use holdfast_graph::ObjectKey;
 use serde::Serialize;
 
 use super::against::Against;
+use super::cluster::ClusterSummary;
 use super::meant;
-use crate::manifests::{Manifests, Problem, Root};
+use crate::manifests::{ManifestEntry, Manifests, Problem, Root};
 use crate::offline::Offline;
 
 /// All contents of the report.
@@ -20,8 +23,15 @@ use crate::offline::Offline;
 pub(super) struct Report {
     /// The number of files that were read.
     pub(super) files: usize,
-    /// The number of objects that are used.
+    /// The cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cluster: Option<ClusterSummary>,
+    /// The number of objects that are used, of files and of the cluster.
     pub(super) objects: usize,
+    /// The objects that are used, with their places in files, in the order of their names. Only for the form that
+    /// lists objects without findings too.
+    #[serde(skip)]
+    pub(super) checked: Vec<CheckedObject>,
     /// Everything that would not be served as written, by file and line.
     pub(super) findings: Vec<CheckFinding>,
     /// The replacements of rules that would be served.
@@ -37,6 +47,17 @@ pub(super) struct Report {
     pub(super) against: Option<Against>,
 }
 
+/// An object of a file, or of the cluster.
+#[derive(Debug)]
+pub(super) struct CheckedObject {
+    /// `group/Kind:namespace/name`.
+    pub(super) object: String,
+    /// The file; empty for an object of the cluster.
+    pub(super) file: String,
+    /// The line, from 1; 0 for an object of the cluster.
+    pub(super) line: u32,
+}
+
 /// A Gateway, and the number of its resources.
 #[derive(Debug, Serialize)]
 pub(super) struct ServedGateway {
@@ -47,13 +68,20 @@ pub(super) struct ServedGateway {
 }
 
 /// The severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum CheckSeverity {
+pub enum CheckSeverity {
     /// A part of an object is not served as written.
     Error,
     /// A field, or another definition of the same object, is ignored.
     Warning,
+}
+
+impl CheckSeverity {
+    /// Returns whether a finding of this severity fails a check that findings of the other severity fail.
+    pub(super) fn fails(self, fail_on: Self) -> bool {
+        self <= fail_on
+    }
 }
 
 /// A finding. Findings are ordered by place.
@@ -78,8 +106,8 @@ pub(super) struct CheckFinding {
 }
 
 impl Report {
-    pub(super) fn new(offline: &Offline, against: Option<Against>) -> Self {
-        let Offline { manifests, reading, engine, actions } = offline;
+    pub(super) fn new(offline: &Offline, cluster: Option<ClusterSummary>, against: Option<Against>) -> Self {
+        let Offline { manifests, reading, engine, actions, cluster: in_cluster } = offline;
         let mut findings: Vec<CheckFinding> = reading.problems.iter().map(CheckFinding::of_problem).collect();
         // A root that cannot be read has a problem already.
         let is_reported =
@@ -103,7 +131,9 @@ impl Report {
             |replacement: &ReplacementView| against.as_ref().is_none_or(|against| against.is_served(replacement));
         Self {
             files: reading.files,
-            objects: reading.objects,
+            cluster,
+            objects: reading.objects + in_cluster.len(),
+            checked: CheckedObject::all(manifests, in_cluster),
             findings,
             replacements: engine.replacements().into_iter().filter(is_served).collect(),
             gateways: gateways.map(|gateway| ServedGateway { resources: resources(&gateway.name), gateway }).collect(),
@@ -111,6 +141,24 @@ impl Report {
             foreign: reading.foreign.clone(),
             against,
         }
+    }
+}
+
+impl Report {
+    /// Returns whether there is a finding of this severity, or a worse one.
+    pub(super) fn fails(&self, fail_on: CheckSeverity) -> bool {
+        self.findings.iter().any(|finding| finding.severity.fails(fail_on))
+    }
+}
+
+impl CheckedObject {
+    fn all(manifests: &Manifests, in_cluster: &[ObjectKey]) -> Vec<Self> {
+        let of_file = |entry: &Arc<ManifestEntry>| {
+            let (object, file) = (entry.key.to_string(), entry.source.file.to_string());
+            Self { object, file, line: entry.source.line }
+        };
+        let of_cluster = |key: &ObjectKey| Self { object: key.to_string(), file: String::new(), line: 0 };
+        manifests.entries().map(of_file).chain(in_cluster.iter().map(of_cluster)).collect()
     }
 }
 

@@ -20,7 +20,7 @@ use crate::data::DataDir;
 use crate::manifests::{Incarnations, Manifests, Readings, Root};
 use crate::store::{FOLDER, identity};
 
-const BASE: &str = "
+pub(super) const GATEWAY: &str = "
 apiVersion: gateway.networking.k8s.io/v1
 kind: GatewayClass
 metadata: {name: holdfast}
@@ -60,6 +60,36 @@ spec:
     )
 }
 
+/// A folder of manifests, without a store.
+pub(super) struct CheckFolder(TempDir);
+
+impl CheckFolder {
+    pub(super) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(super) fn path(&self) -> String {
+        self.0.path().display().to_string()
+    }
+
+    pub(super) fn write(&self, name: &str, text: &str) {
+        fs::write(self.0.path().join(name), text).unwrap();
+    }
+
+    pub(super) fn report(&self, flags: &str) -> Report {
+        report(&args(&[&self.path()], flags)).unwrap()
+    }
+}
+
+/// The flags of a command line.
+fn args(paths: &[&str], flags: &str) -> CheckArgs {
+    let words = ["holdfast", "check"].into_iter().chain(paths.iter().copied());
+    match Cli::try_parse_from(words.chain(flags.split_whitespace())).unwrap().command {
+        Command::Check(args) => args,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// A data folder in which an Envoy has accepted `shop/cart` in generation 1, and manifests.
 struct CheckScene {
     folder: TempDir,
@@ -69,7 +99,7 @@ impl CheckScene {
     fn new() -> Self {
         let scene = Self { folder: tempfile::tempdir().unwrap() };
         fs::create_dir(scene.manifests()).unwrap();
-        scene.write("base.yaml", BASE);
+        scene.write("base.yaml", GATEWAY);
         scene.write("service.yaml", &service("[{port: 80}]"));
         scene.write("cart.yaml", &route("cart", "one", "/a+"));
         scene.serve();
@@ -126,11 +156,7 @@ impl CheckScene {
     fn check(&self, flags: &str) -> Result<Report, Failure> {
         let (data, manifests) = (self.data(), self.manifests());
         let (data, manifests) = (data.to_str().unwrap(), manifests.to_str().unwrap());
-        let words = ["holdfast", "check", "--against", data, manifests].into_iter();
-        match Cli::try_parse_from(words.chain(flags.split_whitespace())).unwrap().command {
-            Command::Check(args) => report(&args),
-            other => panic!("{other:?}"),
-        }
+        report(&args(&["--against", data, manifests], flags))
     }
 
     /// The report as text. Checks the number of findings, and that the text contains the expected strings.
@@ -347,4 +373,29 @@ fn a_store_of_another_installation_is_not_used() {
     drop(store);
     let failure = scene.check(GATES).map(|_| ()).unwrap_err();
     assert!(failure.to_string().contains("another installation"), "{failure}");
+}
+
+#[test]
+fn a_check_fails_from_a_severity() {
+    let folder = CheckFolder::new();
+    folder.write("a.yaml", GATEWAY);
+    let fails = |flags: &str| folder.report(flags).fails(args(&["m"], flags).fail_on);
+    assert!(!fails("") && !fails("--fail-on warning"));
+    folder.write("b.yaml", &service("[]").repeat(2).replacen("\napiVersion", "\n---\napiVersion", 1));
+    assert_eq!(folder.report("").findings.len(), 1, "{:?}", folder.report("").findings);
+    assert!(fails("") && fails("--fail-on warning") && !fails("--fail-on error"));
+    folder.write("c.yaml", "a: [");
+    assert!(fails("") && fails("--fail-on error"));
+}
+
+#[test]
+fn a_quiet_text_has_the_findings_alone() {
+    let folder = CheckFolder::new();
+    folder.write("a.yaml", GATEWAY);
+    assert_eq!(text::format_findings(&folder.report("-q")), "");
+    folder.write("c.yaml", "a: [");
+    let report = folder.report("-q");
+    let quiet = text::format_findings(&report);
+    assert!(quiet.contains("c.yaml:1:4: error: ") && quiet.lines().count() == 1, "{quiet}");
+    assert!(text::format(&report).contains(&quiet), "the lines are those of the whole text");
 }

@@ -19,7 +19,24 @@ pub(super) fn format(report: &Report) -> String {
     text.text()
 }
 
+/// The findings alone, a line for each; empty if there are none.
+pub(super) fn format_findings(report: &Report) -> String {
+    let mut text = Lines::default();
+    write_findings(report, &mut text);
+    text.text()
+}
+
+fn write_findings(report: &Report, text: &mut Lines) {
+    report.findings.iter().for_each(|it| text.add(format_args!("{}", finding(it))));
+}
+
 fn write(report: &Report, text: &mut Lines) {
+    if let Some(cluster) = &report.cluster {
+        text.add(format_args!("cluster of {}: {} objects", cluster.kubeconfig, cluster.objects));
+        for kind in &cluster.absent {
+            text.add(format_args!("  {kind}: the API server does not serve this kind; passed over"));
+        }
+    }
     for foreign in &report.foreign {
         text.add(format_args!("{foreign}; ignored"));
     }
@@ -49,7 +66,7 @@ fn write(report: &Report, text: &mut Lines) {
         instead::write(against, text);
         text.part();
     }
-    report.findings.iter().for_each(|finding| write_finding(finding, text));
+    write_findings(report, text);
     let (files, objects, findings) = (report.files, report.objects, report.findings.len());
     let findings = match findings {
         0 => "no findings".to_owned(),
@@ -119,25 +136,25 @@ fn write_status(status: &ObjectStatus, text: &mut Lines) {
     }
 }
 
-fn write_finding(finding: &CheckFinding, text: &mut Lines) {
-    let mut line = String::new();
-    if !finding.file.is_empty() {
-        line += &format!("{}:", finding.file);
-        for number in [finding.line, finding.column] {
-            if number > 0 {
-                line += &format!("{number}:");
-            }
-        }
-        line.push(' ');
-    }
-    line += match finding.severity {
-        CheckSeverity::Error => "error: ",
-        CheckSeverity::Warning => "warning: ",
+/// `file:line:column: severity: object: field: message`, as far as they are known.
+pub(super) fn finding(finding: &CheckFinding) -> String {
+    let severity = match finding.severity {
+        CheckSeverity::Error => "error",
+        CheckSeverity::Warning => "warning",
     };
-    for part in [&finding.object, &finding.field] {
-        if !part.is_empty() {
-            line += &format!("{part}: ");
-        }
-    }
-    text.add(format_args!("{line}{}", finding.message));
+    let place = if finding.file.is_empty() { String::new() } else { format!("{}: ", place(finding)) };
+    let object = if finding.object.is_empty() { String::new() } else { format!("{}: ", finding.object) };
+    format!("{place}{severity}: {object}{}", message(finding))
+}
+
+/// `file:line:column`, as far as they are known.
+pub(super) fn place(finding: &CheckFinding) -> String {
+    let numbers = [finding.line, finding.column].into_iter().filter(|number| *number > 0);
+    numbers.fold(finding.file.clone(), |place, number| format!("{place}:{number}"))
+}
+
+/// `field: message`.
+pub(super) fn message(finding: &CheckFinding) -> String {
+    let CheckFinding { field, message, .. } = finding;
+    if field.is_empty() { message.clone() } else { format!("{field}: {message}") }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args};
 
 use crate::arguments::ServerAddress;
+use crate::headings;
 
 /// The default image of Envoy.
 pub const IMAGE: &str = "envoyproxy/envoy:distroless-v1.40.0";
@@ -15,6 +16,7 @@ const NAMESPACE: &str = "holdfast-system";
 
 /// The settings of deployed Envoys.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = headings::PROVISION)]
 pub struct ProvisionArgs {
     /// Deploy and maintain Envoys for each Gateway: a Deployment, a Service and what they need [default: true with an
     /// API server, unless --envoy is managed]
