@@ -96,6 +96,23 @@ fn golden_files_are_compared_and_written_in_one_file() {
     assert_eq!(readers, ["tests/golden-driver/src/lib.rs"]);
 }
 
+/// The manifests of libraries have `doctest = false`: an example would never be run.
+#[test]
+fn documentation_comments_have_no_example_that_looks_tested() {
+    let rooms = ["graph/src", "store/src", "xds/src", "engine", "tests", "scenario-tests/src"];
+    let sources = rooms.into_iter().flat_map(|room| files(room, &[".rs"]));
+    let example = Regex::new(r"(?m)^\s*//[/!] ?```(rust)?$").unwrap();
+    let with = |path: &std::path::PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let fences = example.find_iter(&text).count();
+        // A block ends with the same line, unless its beginning has the name of another language.
+        let others = text.lines().filter(|line| line.trim_start().starts_with("//") && line.contains("```")).count();
+        fences > others - fences
+    };
+    let offences = sources.filter(with).map(|path| shown(&path)).collect();
+    none("an example in a documentation comment begins with ```text or another language", offences);
+}
+
 /// The files that create the step budget for the regular expressions of an object, with the object.
 const BUDGETS: [(&str, &str); 5] = [
     ("engine/translate/src/gateway_api/route.rs", "an HTTPRoute or GRPCRoute"),
