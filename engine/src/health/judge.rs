@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::ledger::Present;
 use holdfast_api::section::{self, unit};
@@ -272,9 +273,17 @@ fn finding(mut cases: Vec<ProblemWithEffects>, outside: &Outside) -> HealthFindi
             since,
             not_backfilled: found.not_backfilled,
         });
+        // A route of a Gateway that is not served may be served by others.
+        let is_gateway = &*finding.objects.last().map_or("", |subject| &*subject.object.kind) == kinds::GATEWAY;
+        if is_gateway {
+            let own = finding.objects.last().map(|subject| subject.object.key().namespaced_name().into());
+            finding.gateways.extend(own);
+        }
         finding.gateways.extend(found.gateways);
         for consequence in consequences {
-            finding.gateways.extend(consequence.gateways);
+            if !is_gateway {
+                finding.gateways.extend(consequence.gateways);
+            }
             finding.affected.insert(consequence.object);
         }
         for Effect { object, gateway, section, listener, gets, hosts, paths, version, .. } in effects {

@@ -11,8 +11,10 @@ use holdfast_fallback::view::ServedState;
 pub enum GatewayService {
     /// Everything is served as desired.
     Served,
-    /// Something is not served as desired, at some of the hosts or by some of the Envoys.
+    /// An older version than desired is served at some of the hosts, or not every Envoy has the desired one.
     Degraded,
+    /// Clients of some of the hosts get errors, or no connection.
+    Outage,
     /// The last acknowledged configuration is held, as a whole or in part.
     Held,
     /// No Envoy serves it.
@@ -25,6 +27,7 @@ impl GatewayService {
         match self {
             Self::Served => "served",
             Self::Degraded => "degraded",
+            Self::Outage => "clients get errors",
             Self::Held => "held",
             Self::NoEnvoy => "no Envoy",
         }
@@ -40,10 +43,11 @@ impl GatewayService {
         if gateway.state == ServedState::Held {
             return GatewayService::Held;
         }
-        let is_served = gateway.state == ServedState::Current && gateway.envoys.refused + gateway.envoys.pending == 0;
-        match is_served && !health.outages.iter().chain(&health.degraded).any(is_here) {
-            true => GatewayService::Served,
-            false => GatewayService::Degraded,
+        let is_current = gateway.state == ServedState::Current && gateway.envoys.refused + gateway.envoys.pending == 0;
+        match (health.outages.iter().any(is_here), is_current && !health.degraded.iter().any(is_here)) {
+            (true, _) => GatewayService::Outage,
+            (false, true) => GatewayService::Served,
+            (false, false) => GatewayService::Degraded,
         }
     }
 }

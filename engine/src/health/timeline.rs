@@ -21,9 +21,9 @@ const EPISODE_MESSAGE_BYTES_MAX: usize = 300;
 pub struct Episode {
     /// The object.
     pub object: ObjectKey,
-    /// The worst severity of its findings at the beginning of the period; another severity begins another period.
+    /// The worst severity of its findings; another one begins another period.
     pub severity: Severity,
-    /// The reason of the worst finding.
+    /// The reason of the worst finding; another one begins another period.
     pub reason: String,
     /// The beginning of the message of the worst finding.
     pub message: String,
@@ -46,13 +46,15 @@ impl Timeline {
     /// Records the present health.
     pub fn observe(&mut self, health: &Health, now: Moment) {
         let mut present = present(health, now);
-        let is_over = |known: &Episode| present.get(&known.object).is_none_or(|next| next.severity != known.severity);
+        let is_same =
+            |known: &Episode, next: &Episode| (next.severity, &next.reason) == (known.severity, &known.reason);
+        let is_over = |known: &Episode| present.get(&known.object).is_none_or(|next| !is_same(known, next));
         let over: Vec<ObjectKey> =
             self.open.values().filter(|known| is_over(known)).map(|e| e.object.clone()).collect();
         for key in over {
             if let Some(episode) = self.open.remove(&key) {
                 if let Some(next) = present.get_mut(&key) {
-                    // Only the severity has changed: the periods of one fault must not overlap.
+                    // Only severity or reason have changed: the periods of one object must not overlap.
                     next.since = now;
                 }
                 self.ended.push_back(Episode { until: Some(now), ..episode });
@@ -127,7 +129,7 @@ fn beginning(message: &str) -> &str {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use holdfast_fallback::view::Identity;
 
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_episode_lasts_as_long_as_its_severity() {
+    fn an_episode_lasts_as_long_as_its_severity_and_its_reason() {
         let mut timeline = Timeline::default();
         let degraded = Health { degraded: vec![finding("a")], ..Health::default() };
         timeline.observe(&degraded, Moment(10));
@@ -169,10 +171,14 @@ mod tests {
         assert_eq!(shown(&timeline), [("a".into(), Severity::Degraded, 10, None)]);
         let down = Health { outages: vec![finding("a"), finding("b")], ..degraded };
         timeline.observe(&down, Moment(30));
+        let mut other = down.clone();
+        other.outages[1].reason = "Other".into();
+        timeline.observe(&other, Moment(35));
         timeline.observe(&Health::default(), Moment(40));
         let expected = [
-            ("b".into(), Severity::Outage, 30, Some(40)),
+            ("b".into(), Severity::Outage, 35, Some(40)),
             ("a".into(), Severity::Outage, 30, Some(40)),
+            ("b".into(), Severity::Outage, 30, Some(35)),
             ("a".into(), Severity::Degraded, 10, Some(30)),
         ];
         assert_eq!(shown(&timeline), expected);

@@ -42,7 +42,7 @@ async fn listed_with_their_state(world: World) -> Result<()> {
     get(port, "/one").comes_to_reach("one").await?;
     until("it is in step", || list(&[], 0, &["default/public", "sotw", "in step, last acknowledged"])).await?;
     list(&["--gateway", "default/public", "-o", "json"], 0, &["\"behindSince\": null", "\"isProven\": false"]).await?;
-    list(&["--gateway", "default/other"], 1, &["No Envoy is connected."]).await?;
+    list(&["--gateway", "default/other"], 2, &["there is no Gateway default/other; Gateways: default/public"]).await?;
     let page = holdfast.diagnostics("/debug/envoys").await?;
     let node = page["connected"][0]["node"].as_str().context("no node")?.to_owned();
     let config = async |args: &[&str], code: i32, words: &[&str]| -> Result<()> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::browser::{Browser, ColourScheme, accessibility_rules};
 use holdfast_scenario_tests::fleet::binary_with_mistakes;
-use holdfast_scenario_tests::manifests::{SERVICE_PORT, documents, http_route};
+use holdfast_scenario_tests::manifests::{SERVICE_PORT, documents, http_route, route};
 use holdfast_scenario_tests::mistakes::HEADER;
 use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, stories, until};
@@ -22,6 +22,8 @@ pub(crate) fn stories() -> Vec<Story> {
             an_earlier_version_is_shown_with_both_generations,
             a_held_gateway_is_shown_as_held,
             sixty_routes_with_one_cause_are_one_finding,
+            three_owners_each_find_their_own,
+            what_is_not_read_or_not_served_is_not_all_well,
             many_routes_are_shown_in_pages,
             hostile_text_is_only_text,
             an_end_of_holdfast_is_shown,
@@ -62,8 +64,8 @@ async fn colour(browser: &Browser, host: &str) -> Result<String> {
 async fn an_open_page_follows_a_mistake_and_its_repair(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
-    let route = |service: &str| format!("hostnames: [shop.test]\nrules:\n{}", rule("{value: /}", service));
-    world.route("shop", &route("echo"))?;
+    let shop = |service: &str| format!("hostnames: [shop.test]\nrules:\n{}", rule("{value: /}", service));
+    world.route("shop", &shop("echo"))?;
     let holdfast = world.run().await?;
     get(port, "/").host("shop.test").comes_to_reach("echo").await?;
     let browser = Browser::start(&world, ColourScheme::Light).await?;
@@ -73,13 +75,13 @@ async fn an_open_page_follows_a_mistake_and_its_repair(world: World) -> Result<(
     // The mark is lost if the browser loads the page again.
     browser.run("window.mark = 1; document.querySelector('[name=q]').value = 'half a wo';").await?;
 
-    world.route("shop", &route("gone"))?;
+    world.route("shop", &shop("gone"))?;
     get(port, "/").host("shop.test").comes_to_answer(500).await?;
     let words = ["NOT everything is served as desired: 1 outage", "Service default/gone does not exist", "answers 500"];
     browser.comes_to_show(&words).await?;
     ensure!(colour(&browser, "shop.test").await? == "error", "the host has a wrong colour");
 
-    world.route("shop", &route("echo"))?;
+    world.route("shop", &shop("echo"))?;
     get(port, "/").host("shop.test").comes_to_reach("echo").await?;
     browser.comes_to_show(&["Everything is served as desired.", "The episodes as a list"]).await?;
     ensure!(colour(&browser, "shop.test").await? == "served", "the host has a wrong colour");
@@ -186,6 +188,120 @@ async fn sixty_routes_with_one_cause_are_one_finding(world: World) -> Result<()>
     // The Gateway and its hosts.
     ensure!(counts == serde_json::json!([1, 61]), "{counts}");
     browser.end().await
+}
+
+/// Mistakes of three namespaces at once: a route, a policy and an HTTPProxy. A filter by namespace shows its own mistake.
+async fn three_owners_each_find_their_own(world: World) -> Result<()> {
+    let mut backends = Vec::new();
+    for name in ["cart", "pay", "blog"] {
+        backends.push(world.backend_in(name, name, None).await?);
+    }
+    let (port, proxies) = (world.gateway()?, world.port()?);
+    let parent = "- {name: public, namespace: default}\n";
+    let cart = format!("hostnames: [cart.test]\nrules:\n{}", rule("{type: RegularExpression, value: '/a['}", "cart"));
+    world.write("cart.yaml", route("HTTPRoute", "cart", "cart", parent, &cart))?;
+    let pay = format!("hostnames: [pay.test]\nrules:\n{}", rule("{value: /}", "pay"));
+    world.write("pay.yaml", route("HTTPRoute", "pay", "pay", parent, &pay))?;
+    world.write(
+        "guard.yaml",
+        "apiVersion: gateway.kgateway.dev/v1alpha1
+kind: TrafficPolicy
+metadata: {name: guard, namespace: pay}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: pay}]
+  extAuth: {extensionRef: {name: gone}}
+",
+    )?;
+    world.write(
+        "blog.yaml",
+        format!(
+            "apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: {{name: blog, namespace: blog}}
+spec:
+  virtualhost: {{fqdn: blog.test}}
+  routes:
+  - services: [{{name: blog, port: {SERVICE_PORT}}}]
+    requestHeadersPolicy: {{set: [{{name: 'bad header', value: x}}]}}
+"
+        ),
+    )?;
+    let flags = ["--httpproxy-http", &proxies.to_string(), "--httpproxy-https", &world.port()?.to_string()];
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&[&BACKFILL[..], &flags].concat())).await?;
+    for (at, host, path) in [(port, "cart.test", "/a"), (port, "pay.test", "/"), (proxies, "blog.test", "/")] {
+        get(at, path).host(host).comes_to_answer(404).await?;
+    }
+    let browser = Browser::start(&world, ColourScheme::Light).await?;
+    browser.open(&address(&holdfast, "/")).await?;
+    browser.comes_to_show(&["HTTPRoute cart/cart", "TrafficPolicy pay/guard", "HTTPProxy blog/blog"]).await?;
+    for host in ["cart.test", "pay.test", "blog.test"] {
+        ensure!(colour(&browser, host).await? == "error", "{host} has a wrong colour");
+    }
+    for (namespace, culprit, others) in [
+        ("cart", "HTTPRoute cart/cart", ["pay/guard", "blog/blog"]),
+        ("pay", "TrafficPolicy pay/guard", ["cart/cart", "blog/blog"]),
+        ("blog", "HTTPProxy blog/blog", ["cart/cart", "pay/guard"]),
+    ] {
+        browser.open(&address(&holdfast, &format!("/?namespace={namespace}"))).await?;
+        browser.comes_to_show(&[&format!("NOT everything of namespace {namespace}"), culprit]).await?;
+        let text = browser.text().await?;
+        ensure!(others.iter().all(|other| !text.contains(other)), "{namespace}: {text}");
+    }
+    browser.end().await
+}
+
+/// A Gateway without a class beside one that is served, a route of both, a route of the first alone, and a file that
+/// cannot be read.
+async fn what_is_not_read_or_not_served_is_not_all_well(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    let class = "apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: noclass, namespace: default}
+spec:
+  gatewayClassName: other
+  listeners: [{name: http, port: 1, protocol: HTTP}]
+";
+    world.write("noclass.yaml", class)?;
+    let with_host = |host: &str| format!("hostnames: [{host}]\nrules:\n{}", rule("{value: /}", "echo"));
+    world.route("shop", &with_host("shop.test"))?;
+    let parents = ["- {name: public}\n- {name: noclass}\n", "- {name: noclass}\n"];
+    world.write("both.yaml", route("HTTPRoute", "default", "both", parents[0], &with_host("both.test")))?;
+    world.write("lost.yaml", route("HTTPRoute", "default", "lost", parents[1], &with_host("lost.test")))?;
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&BACKFILL)).await?;
+    get(port, "/").host("both.test").comes_to_reach("echo").await?;
+    let shows = async |path: &str, words: &[&str], others: &[&str]| -> Result<()> {
+        until(&format!("{path} shows {words:?}"), || async {
+            let body = get(holdfast.options.diagnostics, path).host("localhost").send().await?.body;
+            let missing = words.iter().find(|words| !body.contains(**words));
+            let odd = others.iter().find(|words| body.contains(**words));
+            ensure!(missing.is_none() && odd.is_none(), "{path}: {missing:?}, {odd:?}: {body}");
+            Ok(())
+        })
+        .await
+    };
+    let row = |class: &str, host: &str, gateway: &str| {
+        format!("<tr class=\"{class}\"><th scope=\"row\">{host}</th><td>{gateway}</td>")
+    };
+    let (both, lost) = (row("served", "both.test", "default/public"), row("error", "lost.test", "default/noclass"));
+    let not_served = "<tr class=\"error\"><th scope=\"row\">default/noclass</th>";
+    shows("/", &[&both, &lost, not_served], &[]).await?;
+    shows("/?gateway=default/noclass", &["NOT everything at Gateway default/noclass", not_served, &lost], &[]).await?;
+    shows("/?q=lost.test", &[&lost], &["No host"]).await?;
+    shows("/?gateway=default/typo", &["There is no Gateway default/typo"], &["is served as desired"]).await?;
+    shows("/?namespace=typo", &["no object of namespace typo"], &["is served as desired"]).await?;
+    let diagnostics = format!("127.0.0.1:{}", holdfast.options.diagnostics);
+    let status = world.command(&["status", "--diagnostics", &diagnostics, "--gateway", "default/noclass"]).await?;
+    status.expect_code(1)?.expect_output(&["GatewayClass other does not exist"])?;
+
+    world.write("route-shop.yaml", "kind: [")?;
+    let earlier = row("earlier", "shop.test", "default/public");
+    shows("/", &[&earlier, "route-shop.yaml", "what was read last is served"], &[]).await?;
+    let words = ["served as it was read last", "Nothing of what can be read.", "cannot be read"];
+    shows("/object/HTTPRoute/default/shop", &words, &[">served as written</span>"]).await?;
+    shows("/object/HTTPRoute/default/both", &["clients get errors"], &[">served as written</span>"]).await?;
+    get(port, "/").host("shop.test").reaches("echo").await?;
+    Ok(())
 }
 
 /// The number of routes of the story about many: 10,000 with `HOLDFAST_FIGURES`.

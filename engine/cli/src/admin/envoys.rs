@@ -104,18 +104,31 @@ pub(crate) fn connected(fleets: &Fleets, outliers: &OutlierMessages) -> Vec<Envo
     fleets.envoys().into_iter().map(|view| EnvoyRow::new(view, outliers, &silent)).collect()
 }
 
-/// The contents of the page.
-pub(super) fn page(state: &State, outliers: &OutlierMessages) -> Value {
+/// Reads the parameters of the page: the Gateway, or none for all.
+pub(super) fn read(parameters: Vec<(String, String)>) -> Result<Option<String>, String> {
+    let mut gateway = None;
+    for (name, value) in parameters {
+        match (&*name, &gateway) {
+            ("gateway", None) => gateway = Some(value),
+            ("gateway", Some(_)) => return Err("gateway is given twice".into()),
+            _ => return Err(format!("unknown parameter {name}: the parameter is gateway")),
+        }
+    }
+    Ok(gateway)
+}
+
+/// The contents of the page, of one Gateway or of all.
+pub(super) fn page(state: &State, outliers: &OutlierMessages, gateway: Option<&str>) -> Value {
+    let is_meant = |name: &str| gateway.is_none_or(|wanted| wanted == name);
     let managed: Vec<ManagedEnvoy> = state.envoys.as_ref().map_or_else(Vec::new, |views| {
-        views.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        let views = views.lock().unwrap_or_else(PoisonError::into_inner);
+        views.values().filter(|envoy| is_meant(&envoy.gateway)).cloned().collect()
     });
-    let lost = state.fleets.silent().into_iter().filter(|silent| !silent.connected).map(|silent| {
-        let SilentEnvoy { envoy, quiet, .. } = silent;
+    let lost = state.fleets.silent().into_iter().filter(|silent| !silent.connected && is_meant(&silent.envoy.fleet));
+    let lost = lost.map(|SilentEnvoy { envoy, quiet, .. }| {
         json!({ "fleet": envoy.fleet, "node": envoy.node, "build": envoy.build, "silentSeconds": quiet.as_secs() })
     });
-    json!({
-        "connected": connected(&state.fleets, outliers),
-        "lost": lost.collect::<Vec<_>>(),
-        "managed": managed,
-    })
+    let mut connected = connected(&state.fleets, outliers);
+    connected.retain(|envoy| is_meant(&envoy.fleet));
+    json!({ "connected": connected, "lost": lost.collect::<Vec<_>>(), "managed": managed })
 }

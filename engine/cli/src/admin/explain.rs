@@ -17,20 +17,27 @@ pub(super) struct ExplainQuery {
 impl ExplainQuery {
     /// Reads the parameters of the page.
     pub(super) fn read(parameters: Vec<(String, String)>) -> Result<Self, String> {
-        let (mut method, mut url, mut gateway, mut headers) = ("GET".to_owned(), None, None, Vec::new());
+        let (mut method, mut url, mut gateway, mut headers) = (None, None, None, Vec::new());
         for (name, value) in parameters {
-            match &*name {
-                "method" => method = value,
-                "url" => url = Some(value),
-                "gateway" => gateway = Some(value),
-                "header" => headers.push(header(&value).map_err(|why| format!("header: {why}"))?),
+            let place = match &*name {
+                "method" => &mut method,
+                "url" => &mut url,
+                "gateway" => &mut gateway,
+                "header" => {
+                    headers.push(header(&value).map_err(|why| format!("header: {why}"))?);
+                    continue;
+                }
                 _ => {
                     return Err(format!(
                         "unknown parameter {name}: the parameters are method, url, header and gateway"
                     ));
                 }
+            };
+            if place.replace(value).is_some() {
+                return Err(format!("{name} is given twice"));
             }
         }
+        let method = method.unwrap_or_else(|| "GET".to_owned());
         let url = url.ok_or("url is missing: ?method=GET&url=http://HOST/PATH")?;
         let request = ExplainRequest::read(&method, &url, &headers)?;
         Ok(Self { request, url, gateway })

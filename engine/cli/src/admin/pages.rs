@@ -1,6 +1,8 @@
 //! Routes from URL paths to pages.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -21,6 +23,7 @@ use super::{State, debug, diff, envoys, explain};
 use crate::diff::DiffFacts;
 use crate::explain::{ExplainFacts, ExplainReport, RunningFacts};
 use crate::manifests::positions;
+use crate::printable::plain;
 use crate::serve::core::Core;
 use crate::serve::heartbeat::LastBeat;
 use crate::{log_tail, page};
@@ -203,7 +206,7 @@ async fn statuses(Extract(state): Extract<State>) -> Response {
 async fn explain_page(Extract(state): Extract<State>, Query(query): Query<Vec<(String, String)>>) -> Response {
     match explanation(&state, query).await {
         Ok(report) => Json(explain::document(&report)).into_response(),
-        Err((status, why)) => (status, format!("{why}\n")).into_response(),
+        Err((status, why)) => (status, format!("{}\n", plain(&why))).into_response(),
     }
 }
 
@@ -258,13 +261,28 @@ async fn differences(Extract(state): Extract<State>, Query(query): Query<Vec<(St
     }
 }
 
+/// The reason may quote the request, and is shown by terminals.
 fn bad_request(why: &str) -> Response {
-    (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response()
+    (StatusCode::BAD_REQUEST, format!("{}\n", plain(why))).into_response()
 }
 
-async fn envoys_page(Extract(state): Extract<State>) -> Response {
-    let outliers = state.handle.query(|core| core.engine.outliers()).await;
-    json(outliers.map(|outliers| envoys::page(&state, &outliers)))
+/// The connected Envoys, of one Gateway (`gateway`) or of all.
+async fn envoys_page(Extract(state): Extract<State>, Query(query): Query<Vec<(String, String)>>) -> Response {
+    let wanted = match envoys::read(query) {
+        Ok(wanted) => wanted,
+        Err(why) => return bad_request(&why),
+    };
+    let known = |core: &Core| {
+        let gateways = core.engine.gateways().into_iter().map(|gateway| gateway.name);
+        let names: BTreeSet<Arc<str>> = gateways.chain(core.published.keys().cloned()).collect();
+        (core.engine.outliers(), names)
+    };
+    let Some((outliers, known)) = state.handle.query(known).await else { return ending() };
+    if let Some(unknown) = wanted.as_deref().filter(|wanted| !known.contains(*wanted)) {
+        let known = known.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
+        return bad_request(&format!("there is no Gateway {unknown}; Gateways: {known}"));
+    }
+    Json(envoys::page(&state, &outliers, wanted.as_deref())).into_response()
 }
 
 async fn metrics(Extract(state): Extract<State>) -> Response {

@@ -1,10 +1,12 @@
 //! Requests to pages: queries to the main loop, and the answers.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use axum::extract::{Path, Query, State as Extract};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use holdfast_api::object::Source;
 use holdfast_check::time::Moment;
 use holdfast_graph::ObjectKey;
 use maud::{Markup, html};
@@ -73,6 +75,8 @@ pub(super) async fn overview(Extract(state): Extract<State>, Query(query): Query
         timeline: core.timeline.clone(),
         published: core.published.clone(),
         envoys: connected(&fleets, &core.engine.outliers()),
+        objects: core.engine.objects().clone(),
+        not_read: not_read(core),
         now: core.engine.now(),
     };
     let Some(facts) = state.handle.query(facts).await else { return ending() };
@@ -81,6 +85,20 @@ pub(super) async fn overview(Extract(state): Extract<State>, Query(query): Query
         Ok(content) => base.page("Overview", content, StatusCode::OK),
         Err(_) => base.error("Overview", "the page could not be made", StatusCode::INTERNAL_SERVER_ERROR),
     }
+}
+
+/// Objects of files that cannot be read now, each with the reason.
+fn not_read(core: &Core) -> BTreeMap<ObjectKey, String> {
+    let mut files = BTreeMap::new();
+    for problem in &core.problems {
+        let why = format!("{} cannot be read: {}; what was read last is served", problem.place(), problem.message);
+        files.entry(&*problem.file).or_insert(why);
+    }
+    if files.is_empty() {
+        return BTreeMap::new();
+    }
+    let of_file = |(key, place): (&ObjectKey, &Source)| Some((key.clone(), files.get(&*place.file)?.clone()));
+    core.places.iter().filter_map(of_file).collect()
 }
 
 /// `/object/KIND/NAMESPACE/NAME`
@@ -124,6 +142,7 @@ fn facts(core: &Core, key: ObjectKey, diff: Option<DiffFacts>) -> ObjectFacts {
         roots,
         events: core.recent_events.of(&key, Moment(now)),
         timeline: core.timeline.clone(),
+        not_read: not_read(core).remove(&key),
         generation: engine.objects().get(&key).map(|object| object.metadata.generation),
         place: core.places.get(&key).map(|place| format!("{}:{}", place.file, place.line)),
         diff,

@@ -6,7 +6,7 @@ use holdfast_engine::health::view::{HealthFinding, ObjectAtFault, Severity};
 use holdfast_fallback::view::Identity;
 use maud::{Markup, html};
 
-use super::text::text;
+use super::text::{in_list, text};
 use crate::finding::{ShownLimits, finding_lines, heading, name, plain};
 
 /// How much of a finding is shown in a list. The page of an object has more.
@@ -45,6 +45,7 @@ pub(super) fn article(finding: &HealthFinding, severity: Severity, now: i64, lim
     let head = heading(finding);
     let objects: BTreeSet<&Identity> = finding.objects.iter().map(|subject| &subject.object).collect();
     let first = finding.objects.first().map(|subject| &subject.object);
+    let cut = if limits.lines == SHOWN.lines { in_list } else { text };
     let others = objects.into_iter().filter(|object| Some(*object) != first).take(FINDING_LINKS_MAX);
     html! {
         article class={ "finding " (class) } {
@@ -55,7 +56,7 @@ pub(super) fn article(finding: &HealthFinding, severity: Severity, now: i64, lim
             }
             dl {
                 @for line in finding_lines(finding, severity, now, limits) {
-                    div { dt { (line.label) } dd { (text(&line.text)) } }
+                    div { dt { (line.label) } dd { (cut(&line.text)) } }
                 }
                 div { dt { "next" } dd { (next(&finding.next)) } }
             }

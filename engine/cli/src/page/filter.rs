@@ -82,6 +82,25 @@ impl OverviewFilter {
         if self.gateway.is_empty() { health } else { health.of_gateway(&self.gateway) }
     }
 
+    /// Returns why the namespace or the Gateway is not known; `None` if both are.
+    pub(super) fn unknown(&self, health: &Health) -> Option<String> {
+        let is_known = health.known_namespaces().contains(&*self.namespace);
+        if !self.namespace.is_empty() && !is_known {
+            return Some(format!("Holdfast has read no object of namespace {}.", plain(&self.namespace)));
+        }
+        let is_known = health.known_gateways().contains(&self.gateway);
+        (!self.gateway.is_empty() && !is_known)
+            .then(|| format!("There is no Gateway {} that Holdfast serves.", plain(&self.gateway)))
+    }
+
+    /// Returns whether a Gateway is shown: the selected one, or those with routes of the selected namespace.
+    pub(super) fn has_gateway(&self, gateway: &str, health: &Health) -> bool {
+        let of_namespace = health.namespaces.get(&*self.namespace);
+        let is_own = gateway.split_once('/').is_some_and(|(namespace, _)| namespace == self.namespace);
+        (self.gateway.is_empty() || self.gateway == gateway)
+            && (self.namespace.is_empty() || is_own || of_namespace.is_some_and(|at| at.contains(gateway)))
+    }
+
     /// Returns the part as a clause of a sentence, as in ` of namespace shop`.
     pub(super) fn clause(&self) -> String {
         let of = if self.namespace.is_empty() { String::new() } else { format!(" of namespace {}", self.namespace) };

@@ -1,5 +1,6 @@
 //! The Gateways, one line each.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
@@ -8,6 +9,7 @@ use holdfast_engine::health::timeline::Timeline;
 use holdfast_engine::health::view::{GatewayHealth, Health};
 use maud::{Markup, html};
 
+use super::filter::OverviewFilter;
 use super::hosts::{HostRow, HostService};
 use crate::admin::EnvoyRow;
 use crate::finding::{plain, when};
@@ -24,15 +26,29 @@ pub(super) struct GatewayTable<'a> {
 
 impl GatewayTable<'_> {
     /// Returns the table.
-    pub(super) fn list(&self) -> Markup {
+    pub(super) fn list(&self, filter: &OverviewFilter) -> Markup {
+        let is_shown = |name: &str| filter.has_gateway(name, self.health);
+        let served: Vec<&GatewayHealth> = self.health.gateways.iter().filter(|one| is_shown(&one.name)).collect();
+        let not_served: Vec<String> = self.not_served().into_iter().filter(|name| is_shown(name)).collect();
         html! {
             section aria-labelledby="gateways" {
                 h2 #gateways { "Gateways" }
-                @if self.health.gateways.is_empty() { p { "There is no Gateway." } } @else {
+                @if served.is_empty() && not_served.is_empty() {
+                    p { "There is no Gateway" @if !filter.is_all() { " with this filter" } "." }
+                } @else {
                     div class="wide" tabindex="0" role="group" aria-label="Table of the Gateways" {
                         table {
                             thead { tr { th scope="col" { (kinds::GATEWAY) } th scope="col" { "State" } th scope="col" { "Since" } th scope="col" { "Envoys in step" } th scope="col" { "Hosts" } } }
-                            tbody { @for gateway in &self.health.gateways { (self.line(gateway)) } }
+                            tbody {
+                                @for gateway in served { (self.line(gateway)) }
+                                @for name in not_served {
+                                    tr class="error" {
+                                        th scope="row" { (plain(&name)) }
+                                        td { span class="state error" { "not served" } }
+                                        td { "" } td { "" } td { "" }
+                                    }
+                                }
+                            }
                         }
                     }
                 }
@@ -40,11 +56,19 @@ impl GatewayTable<'_> {
         }
     }
 
+    /// Gateways that should be served and are not, such as one without a class.
+    fn not_served(&self) -> BTreeSet<String> {
+        let objects = self.health.outages.iter().flat_map(|finding| &finding.objects);
+        let gateways = objects.filter(|subject| &*subject.object.kind == kinds::GATEWAY);
+        let names = gateways.map(|subject| subject.object.key().namespaced_name());
+        names.filter(|name| self.health.gateways.iter().all(|gateway| *gateway.name != **name)).collect()
+    }
+
     fn line(&self, gateway: &GatewayHealth) -> Markup {
         let state = GatewayService::of(gateway, self.health);
         let (errors, earlier) = self.hosts_of(&gateway.name);
         let class = match (state, errors) {
-            (GatewayService::NoEnvoy, _) | (_, 1..) => "error",
+            (GatewayService::NoEnvoy | GatewayService::Outage, _) | (_, 1..) => "error",
             (GatewayService::Served, _) => "served",
             (GatewayService::Degraded | GatewayService::Held, _) => "earlier",
         };

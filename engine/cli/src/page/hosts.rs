@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_api::apis::kinds;
+use holdfast_api::apis::{Body, kinds};
+use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_engine::health::view::{Gets, Health, HealthFinding, ServedInstead, Severity};
 use holdfast_envoy::listing::hosts;
 use holdfast_fallback::view::Identity;
@@ -15,13 +16,16 @@ use super::article::{SHOWN, link, subject};
 use super::diagram::identity;
 use super::filter::OverviewFilter;
 use super::paging::ListPage;
-use super::text::text;
+use super::text::in_list;
 use crate::finding::{described, plain};
 
 /// Maximum number of facts of one host in the list.
-const HOST_FACTS_MAX: usize = 5;
+const HOST_FACTS_MAX: usize = 3;
 /// Maximum number of objects of one host in the list.
 const HOST_OBJECTS_MAX: usize = 3;
+
+/// The Gateway of a host that no Gateway serves.
+const NO_GATEWAY: &str = "none";
 
 /// What the clients of a host get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,8 +85,21 @@ pub(super) struct HostRow {
 /// Every host, by Gateway and domain.
 struct HostTable(BTreeMap<(Arc<str>, String), HostRow>);
 
+/// What the hosts are read from.
+pub(super) struct HostFacts<'a> {
+    /// Health of everything.
+    pub(super) health: &'a Health,
+    /// The published resources, by Gateway.
+    pub(super) published: &'a BTreeMap<Arc<str>, Snapshot>,
+    /// The objects, for the hosts of routes that no Gateway serves.
+    pub(super) objects: &'a ObjectSnapshot,
+    /// Objects with content that cannot be read now, each with the reason: what was read last is served.
+    pub(super) not_read: &'a BTreeMap<ObjectKey, String>,
+}
+
 /// Returns the hosts, those with errors first.
-pub(super) fn rows(health: &Health, published: &BTreeMap<Arc<str>, Snapshot>) -> Vec<HostRow> {
+pub(super) fn rows(facts: &HostFacts<'_>) -> Vec<HostRow> {
+    let HostFacts { health, published, objects, not_read } = *facts;
     let mut table = HostTable(BTreeMap::new());
     for (gateway, snapshot) in published {
         for (host, owners) in hosts(snapshot) {
@@ -91,7 +108,12 @@ pub(super) fn rows(health: &Health, published: &BTreeMap<Arc<str>, Snapshot>) ->
     }
     let owned = table.owned();
     for severity in [Severity::Outage, Severity::Degraded] {
-        health.of(severity).iter().for_each(|finding| table.add(finding, severity, &owned));
+        health.of(severity).iter().for_each(|finding| table.add(finding, severity, &owned, objects));
+    }
+    for (key, why) in not_read {
+        for (gateway, host) in owned.get(key).into_iter().flatten() {
+            table.row(gateway, host).add(HostService::Earlier, &identity(key), &in_list(why));
+        }
     }
     // A virtual host without routes is only there to answer 404.
     let mut rows: Vec<HostRow> =
@@ -125,7 +147,7 @@ impl HostTable {
     }
 
     /// Adds a finding to the hosts that it is about.
-    fn add(&mut self, finding: &HealthFinding, severity: Severity, owned: &OwnedHosts) {
+    fn add(&mut self, finding: &HealthFinding, severity: Severity, owned: &OwnedHosts, objects: &ObjectSnapshot) {
         for served in &finding.served {
             let state = served.gets.severity().into();
             let fact = fact(finding, served);
@@ -140,10 +162,15 @@ impl HostTable {
         for object in finding.objects.iter().map(|subject| &subject.object).chain(&finding.affected) {
             let places = match &*object.kind {
                 kinds::GATEWAY => finding.gateways.iter().flat_map(|gateway| self.of_gateway(gateway)).collect(),
-                _ => owned.get(&object.key()).cloned().unwrap_or_default(),
+                _ => {
+                    let owned = owned.get(&object.key()).into_iter().flatten();
+                    let is_here = |gateway| finding.gateways.is_empty() || finding.gateways.contains(gateway);
+                    let served: Vec<_> = owned.filter(|(gateway, _)| is_here(gateway)).cloned().collect();
+                    if served.is_empty() { declared(finding, object, objects) } else { served }
+                }
             };
             for (gateway, host) in places {
-                self.row(&gateway, &host).add(severity.into(), object, &text(&finding.message));
+                self.row(&gateway, &host).add(severity.into(), object, &in_list(&finding.message));
             }
         }
     }
@@ -153,9 +180,12 @@ impl HostTable {
         if !served.hosts.is_empty() {
             return served.hosts.iter().map(|host| (served.gateway.clone(), host.to_string())).collect();
         }
-        let is_whole_gateway = &*served.object.kind == kinds::GATEWAY && served.section.is_empty();
-        if is_whole_gateway {
+        if &*served.object.kind == kinds::GATEWAY && served.section.is_empty() {
             return self.of_gateway(&served.gateway);
+        }
+        // A listener without a hostname.
+        if [kinds::GATEWAY, kinds::LISTENER_SET].contains(&&*served.object.kind) {
+            return vec![(served.gateway.clone(), "*".to_owned())];
         }
         let owned = owned.get(&served.object.key()).into_iter().flatten();
         owned.filter(|(gateway, _)| *gateway == served.gateway).cloned().collect()
@@ -164,6 +194,20 @@ impl HostTable {
     fn of_gateway(&self, gateway: &str) -> Vec<(Arc<str>, String)> {
         self.0.keys().filter(|(known, _)| **known == *gateway).cloned().collect()
     }
+}
+
+/// Returns the hosts that a route declares and that no Gateway serves.
+fn declared(finding: &HealthFinding, object: &Identity, objects: &ObjectSnapshot) -> Vec<(Arc<str>, String)> {
+    let object = objects.get(&object.key());
+    let hosts: Vec<String> = match object.map(|object| &object.body) {
+        Some(Body::HttpRoute(route)) => route.hostnames.iter().map(ToString::to_string).collect(),
+        Some(Body::GrpcRoute(route)) => route.hostnames.iter().map(ToString::to_string).collect(),
+        Some(Body::HttpProxy(proxy)) => proxy.virtual_host.iter().map(|host| host.fqdn.to_string()).collect(),
+        _ => Vec::new(),
+    };
+    let gateways = finding.gateways.iter().cloned();
+    let gateways: Vec<Arc<str>> = gateways.chain(finding.gateways.is_empty().then(|| NO_GATEWAY.into())).collect();
+    hosts.iter().flat_map(|host| gateways.iter().map(|gateway| (gateway.clone(), host.clone()))).collect()
 }
 
 impl HostRow {
@@ -192,7 +236,7 @@ impl HostRow {
 
 /// Returns what clients get of an object, after its desired generation.
 fn fact(finding: &HealthFinding, served: &ServedInstead) -> String {
-    let gets = text(&described(&[served], false, SHOWN).concat());
+    let gets = in_list(&described(&[served], false, SHOWN).concat());
     let is_earlier = matches!(served.gets, Gets::LastValid { .. } | Gets::AsBefore);
     let desired = subject(finding, &served.object).filter(|_| is_earlier).and_then(|subject| {
         let (generation, since) = (subject.generation?, subject.since.or(finding.since)?);

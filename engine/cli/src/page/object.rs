@@ -14,6 +14,7 @@ use maud::{Markup, html};
 use super::article::{SHOWN_ALONE, article, severity_words};
 use super::diagram::Diagram;
 use super::filter::OverviewFilter;
+use super::overview::inputs;
 use super::text::text as shown;
 use super::timeline;
 use crate::diff::{DiffFacts, DiffLine, DiffReport, ObjectDifference};
@@ -43,6 +44,8 @@ pub(super) struct ObjectFacts {
     pub(super) events: Vec<RecentEvent>,
     /// What was at fault during the last day.
     pub(super) timeline: Arc<Timeline>,
+    /// Why its content cannot be read now; unset if it can.
+    pub(super) not_read: Option<String>,
     /// Its generation and its place, as far as they are known.
     pub(super) generation: Option<i64>,
     pub(super) place: Option<String>,
@@ -91,7 +94,9 @@ impl ObjectFacts {
             (self.state(&found))
             section aria-labelledby="findings" {
                 h2 #findings { "Not served as written" }
-                @if found.is_empty() { p { "Nothing." } }
+                @if found.is_empty() {
+                    p { "Nothing" @if !self.health.inputs.problems.is_empty() { " of what can be read" } "." }
+                }
                 @for (severity, finding) in found.iter().take(OBJECT_FINDINGS_MAX) {
                     (article(finding, *severity, self.now, SHOWN_ALONE))
                 }
@@ -107,7 +112,12 @@ impl ObjectFacts {
 
     fn state(&self, found: &[(Severity, &HealthFinding)]) -> Markup {
         let worst = found.iter().map(|(severity, _)| *severity).min();
-        let (words, class) = worst.map_or(("served as written", "served"), severity_words);
+        let (words, class) = match worst {
+            Some(worst) => severity_words(worst),
+            None if self.not_read.is_some() => ("served as it was read last", "earlier"),
+            None if !self.health.inputs.problems.is_empty() => ("served as far as it can be read", "earlier"),
+            None => ("served as written", "served"),
+        };
         html! {
             p #verdict class={ "verdict " (class) } {
                 span class={ "state " (class) } { (words) }
@@ -115,6 +125,8 @@ impl ObjectFacts {
                 @if let Some(place) = &self.place { ", " (plain(place)) }
                 @if self.diff.is_none() { ", not read from a manifest" }
             }
+            @if let Some(why) = &self.not_read { p { (shown(why)) } }
+            @if !self.health.inputs.problems.is_empty() { (inputs(&self.health, self.now)) }
         }
     }
 
@@ -150,7 +162,8 @@ fn differences(report: &DiffReport) -> Markup {
     html! {
         section aria-labelledby="difference" {
             h2 #difference { "Served and desired" }
-            @if report.objects.is_empty() { p { "The manifest is served as written." } }
+            @for input in &report.inputs { p { "Not read: " (plain(&input.of)) ": " (shown(&input.message)) } }
+            @if report.objects.is_empty() { p { "No difference" @if !report.inputs.is_empty() { " to what was read last" } "." } }
             @for object in &report.objects { (difference(object)) }
             @for gateway in &report.gateways {
                 p { "Gateway " (plain(&gateway.name)) ": " (plain(&gateway.envoys.to_string())) }

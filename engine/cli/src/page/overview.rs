@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_engine::health::timeline::{Episode, Timeline};
 use holdfast_engine::health::view::{Health, HealthFinding, HealthVerdict, InputProblem, Severity};
+use holdfast_graph::ObjectKey;
 use holdfast_xds::Snapshot;
 use maud::{Markup, html};
 
 use super::article::{SHOWN, article};
 use super::filter::OverviewFilter;
 use super::gateways::GatewayTable;
-use super::hosts::{self, HostRow};
+use super::hosts::{self, HostFacts, HostRow};
 use super::paging::ListPage;
 use super::text::text;
 use super::timeline;
@@ -29,28 +31,38 @@ pub(super) struct OverviewFacts {
     pub(super) published: BTreeMap<Arc<str>, Snapshot>,
     /// The Envoys that are connected to this replica.
     pub(super) envoys: Vec<EnvoyRow>,
+    /// The objects.
+    pub(super) objects: ObjectSnapshot,
+    /// Objects with content that cannot be read now, each with the reason.
+    pub(super) not_read: BTreeMap<ObjectKey, String>,
     /// Seconds of Unix time.
     pub(super) now: i64,
 }
 
 /// Returns the content of the page. This takes time: files with mistakes are read for the positions of fields.
 pub(super) fn content(facts: OverviewFacts, filter: &OverviewFilter) -> Markup {
-    let OverviewFacts { mut health, timeline, published, envoys, now } = facts;
+    let OverviewFacts { mut health, timeline, published, envoys, objects, not_read, now } = facts;
     positions::locate(&mut health);
-    let all_hosts = hosts::rows(&health, &published);
-    let health = filter.part(health);
+    let host_facts = HostFacts { health: &health, published: &published, objects: &objects, not_read: &not_read };
+    let all_hosts = hosts::rows(&host_facts);
+    // The state of a Gateway is that of all its hosts, also where the filter shows a part of them.
     let table = GatewayTable { health: &health, timeline: &timeline, envoys: &envoys, hosts: &all_hosts, now };
-    let gateways = table.list();
+    let gateways = table.list(filter);
+    let unknown = filter.unknown(&health);
+    let health = filter.part(health);
     let shown: Vec<HostRow> = all_hosts.into_iter().filter(|row| row.is_in(filter)).collect();
     let found = found(&health, filter);
     let episodes: Vec<&Episode> = timeline.episodes().filter(|episode| is_in(episode, filter)).collect();
     html! {
         h1 { "Overview" }
-        (verdict(&health, filter))
+        @match unknown {
+            Some(why) => { p #verdict class="verdict earlier" { (why) } }
+            None => { (verdict(&health, filter)) }
+        }
         (gateways)
         (inputs(&health, now))
         (hosts::list(&shown, filter))
-        (findings(&found, filter, now))
+        (findings(&found, health.inputs.problems.is_empty(), filter, now))
         (timeline::section(&episodes, timeline.dropped(), filter, now))
         @if let Some(settings) = &health.settings { p class="settings" { "Gates: " (plain(&settings.to_string())) } }
     }
@@ -72,19 +84,20 @@ fn found<'h>(health: &'h Health, filter: &OverviewFilter) -> Vec<(Severity, &'h 
     all.filter(|(severity, finding)| filter.is_in_finding(finding, *severity)).collect()
 }
 
-fn findings(found: &[(Severity, &HealthFinding)], filter: &OverviewFilter, now: i64) -> Markup {
+fn findings(found: &[(Severity, &HealthFinding)], all_is_read: bool, filter: &OverviewFilter, now: i64) -> Markup {
     let page = ListPage::new(found, filter.findings);
     html! {
         section aria-labelledby="findings" {
             h2 #findings { "Not served as written" }
-            @if found.is_empty() { p { "Nothing" @if !filter.is_all() { " with this filter" } "." } }
+            @if found.is_empty() { p { "Nothing" @if !filter.is_all() { " with this filter" } @if !all_is_read { " of what can be read" } "." } }
             @for (severity, finding) in &page.rows { (article(finding, *severity, now, SHOWN)) }
             (page.links("causes", "findings", filter))
         }
     }
 }
 
-fn inputs(health: &Health, now: i64) -> Markup {
+/// Returns the sources of objects, and what cannot be read.
+pub(super) fn inputs(health: &Health, now: i64) -> Markup {
     html! {
         section aria-labelledby="inputs" {
             h2 #inputs { "Inputs" }

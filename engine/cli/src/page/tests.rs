@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use holdfast_api::fault::Class;
+use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_engine::health::facts::Effect;
 use holdfast_engine::health::view::{Gets, Health, Severity};
 use holdfast_engine::health::{Facts, judge};
@@ -13,7 +14,7 @@ use maud::html;
 use super::article::{SHOWN, address, article};
 use super::filter::OverviewFilter;
 use super::frame::{HtmlPage, KnownNames};
-use super::hosts::{HostService, list, rows};
+use super::hosts::{HostFacts, HostRow, HostService, list};
 
 fn health(change: impl FnOnce(&mut Facts)) -> Health {
     let mut facts = facts();
@@ -21,16 +22,22 @@ fn health(change: impl FnOnce(&mut Facts)) -> Health {
     judge(&facts)
 }
 
+/// The hosts of findings, without any published configuration.
+fn rows(health: &Health) -> Vec<HostRow> {
+    let (published, objects, not_read) = (BTreeMap::new(), ObjectSnapshot::default(), BTreeMap::new());
+    super::hosts::rows(&HostFacts { health, published: &published, objects: &objects, not_read: &not_read })
+}
+
 #[test]
 fn a_host_has_the_worst_state_of_its_requests() {
     let health = judge(&broken_shop());
-    let rows = rows(&health, &BTreeMap::new());
+    let rows = self::rows(&health);
     let shown: Vec<(&str, HostService)> = rows.iter().map(|row| (&*row.host, row.state)).collect();
     assert_eq!(shown.first(), Some(&("shop.example.com", HostService::Error)), "{shown:?}");
     let text = list(&rows, &OverviewFilter::default()).into_string();
     assert!(text.contains("rules[0] answers 500: shop.example.com /cart/*"), "{text}");
     let earlier = health_with_an_earlier_version();
-    let rows = super::hosts::rows(&earlier, &BTreeMap::new());
+    let rows = self::rows(&earlier);
     assert_eq!(rows.iter().map(|row| row.state).collect::<Vec<_>>(), [HostService::Earlier]);
     let text = list(&rows, &OverviewFilter::default()).into_string();
     assert!(text.contains("generation 5 desired since ") && text.contains("generation 4 is served"), "{text}");
@@ -55,7 +62,7 @@ fn nothing_from_outside_is_markup_or_controls_the_text() {
         let gets = Gets::Status { status: 404 };
         facts.effects.push(Effect { hosts: [hostile.into()].into(), ..effect(object, hostile, gets, &[]) });
     });
-    let hosts = list(&rows(&health, &BTreeMap::new()), &OverviewFilter::default());
+    let hosts = list(&self::rows(&health), &OverviewFilter::default());
     let articles = health.of(Severity::Outage).iter().map(|finding| article(finding, Severity::Outage, 0, SHOWN));
     let text = html! { (hosts) @for article in articles { (article) } }.into_string();
     assert!(text.contains("&lt;script&gt;"), "{text}");

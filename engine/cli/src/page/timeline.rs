@@ -30,7 +30,7 @@ pub(super) fn section(episodes: &[&Episode], dropped: usize, filter: &OverviewFi
         section aria-labelledby="timeline" {
             h2 #timeline { "Last 24 hours" }
             @if episodes.is_empty() {
-                p { "Nothing was at fault since Holdfast was started, or for 24 hours." }
+                p { "No fault since Holdfast was started, or for 24 hours. Objects that are only affected are not listed." }
             } @else {
                 (picture(episodes, now))
                 details #episodes {

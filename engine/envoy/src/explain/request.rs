@@ -44,7 +44,9 @@ impl ExplainRequest {
         let path = path.split('#').next().unwrap_or_default();
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let (host, port) = split_port(authority);
-        if host.is_empty() || host.contains(['@', ',']) {
+        // Brackets only around an IPv6 address.
+        let is_bracketed = !host.contains(['[', ']']) || (host.starts_with('[') && is_address(host));
+        if host.is_empty() || host.contains(['@', ',']) || !is_bracketed {
             return Err(format!("the URL {url:?} has no usable host: write http://HOST[:PORT]/PATH"));
         }
         let port = match port.filter(|port| !port.is_empty()) {
@@ -94,7 +96,8 @@ pub(super) fn split_port(authority: &str) -> (&str, Option<&str>) {
 }
 
 fn is_address(host: &str) -> bool {
-    host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
+    let inside = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    inside.unwrap_or(host).parse::<IpAddr>().is_ok()
 }
 
 #[cfg(test)]

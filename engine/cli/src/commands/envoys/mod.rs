@@ -64,22 +64,25 @@ struct ManagedRow {
     restarts: u32,
 }
 
+/// The path of the page with its query.
+fn path(args: &EnvoysArgs) -> String {
+    match &args.gateway {
+        Some(GatewayName(gateway)) => {
+            form_urlencoded::Serializer::new(format!("{PAGE}?")).append_pair("gateway", gateway).finish()
+        }
+        None => PAGE.to_owned(),
+    }
+}
+
 /// Prints the Envoys. The exit code is 0 if there is one, and all have acknowledged everything; else 1.
 ///
 /// # Errors
-/// Returns an error if Holdfast cannot be reached.
+/// Returns an error if Holdfast cannot be reached, or does not serve the Gateway.
 pub fn run(args: &EnvoysArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let undetermined = |error: &anyhow::Error| client::undetermined(&args.diagnostics, PAGE, error);
-    let body = runtime.block_on(client::get(&args.diagnostics, PAGE)).map_err(|error| undetermined(&error))?;
-    let mut document: Value =
+    let body = client::query(&args.diagnostics, PAGE, &path(args))?;
+    let document: Value =
         serde_json::from_slice(&body).context("its answer is not valid").map_err(|error| undetermined(&error))?;
-    if let Some(GatewayName(gateway)) = &args.gateway {
-        for (list, field) in [("connected", "fleet"), ("lost", "fleet"), ("managed", "gateway")] {
-            let list = document.get_mut(list).and_then(Value::as_array_mut);
-            list.into_iter().for_each(|list| list.retain(|envoy| envoy[field] == gateway.as_str()));
-        }
-    }
     let page =
         EnvoysPage::deserialize(&document).context("its answer is not valid").map_err(|error| undetermined(&error))?;
     let text = match args.output {
