@@ -263,6 +263,8 @@ fn finding(mut cases: Vec<ProblemWithEffects>, outside: &Outside) -> HealthFindi
         if finding.objects.is_empty() {
             finding.next = next::next(&found, place.as_ref(), outside.input.kubernetes);
         }
+        let is_gateway = &*found.object.kind == kinds::GATEWAY;
+        let own_gateway: Option<Arc<str>> = is_gateway.then(|| found.object.key().namespaced_name().into());
         // The ledger dates parts of objects.
         let since = outside.ledger.since(&id(&found)).or(found.since);
         finding.objects.push(ObjectAtFault {
@@ -273,15 +275,12 @@ fn finding(mut cases: Vec<ProblemWithEffects>, outside: &Outside) -> HealthFindi
             since,
             not_backfilled: found.not_backfilled,
         });
-        // A route of a Gateway that is not served may be served by others.
-        let is_gateway = &*finding.objects.last().map_or("", |subject| &*subject.object.kind) == kinds::GATEWAY;
-        if is_gateway {
-            let own = finding.objects.last().map(|subject| subject.object.key().namespaced_name().into());
-            finding.gateways.extend(own);
-        }
         finding.gateways.extend(found.gateways);
+        let is_of_gateway = own_gateway.is_some();
+        finding.gateways.extend(own_gateway);
         for consequence in consequences {
-            if !is_gateway {
+            // A route of a Gateway that is not served may be served by others.
+            if !is_of_gateway {
                 finding.gateways.extend(consequence.gateways);
             }
             finding.affected.insert(consequence.object);

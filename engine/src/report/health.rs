@@ -64,9 +64,13 @@ impl Engine {
                 namespaces.insert(key.namespace.clone(), BTreeSet::new());
             }
         }
+        let mut served: BTreeMap<&Arc<str>, BTreeSet<&ObjectKey>> = BTreeMap::new();
         for (key, plan) in self.translator.routes() {
-            let gateways = plan.gateways().into_iter().map(|gateway| Arc::from(gateway.namespaced_name()));
-            namespaces.entry(key.namespace.clone()).or_default().extend(gateways);
+            served.entry(&key.namespace).or_default().extend(plan.gateways());
+        }
+        for (namespace, gateways) in served {
+            let names = gateways.into_iter().map(|gateway| Arc::from(gateway.namespaced_name()));
+            namespaces.entry(namespace.clone()).or_default().extend(names);
         }
         namespaces
     }

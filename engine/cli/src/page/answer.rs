@@ -1,6 +1,7 @@
 //! Requests to pages: queries to the main loop, and the answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use axum::extract::{Path, Query, State as Extract};
@@ -8,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use holdfast_api::object::Source;
 use holdfast_check::time::Moment;
+use holdfast_engine::health::{Health, SettingsInForce};
 use holdfast_graph::ObjectKey;
 use maud::{Markup, html};
 
@@ -24,22 +26,32 @@ use crate::serve::core::Core;
 /// The parts of a page that every page has.
 struct PageBase {
     filter: OverviewFilter,
-    known: KnownNames,
+    namespaces: NamespaceGateways,
+    gateways: Vec<String>,
     now: i64,
     changes: u64,
 }
+
+/// Namespaces with objects, each with the Gateways that serve routes of it.
+type NamespaceGateways = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
 
 impl PageBase {
     /// Reads the state that a page shows. `None` while the product ends.
     async fn read(state: &State, filter: OverviewFilter) -> Option<Self> {
         // Before the state, so that a later change loads the page again.
         let changes = *state.health.changes().borrow();
-        let (known, now) = state.handle.query(|core| (names(core), core.engine.now())).await?;
-        Some(Self { filter, known, now, changes })
+        let names = |core: &Core| {
+            let gateways = core.engine.gateways().into_iter().map(|gateway| gateway.name.to_string());
+            (core.engine.namespaces(), gateways.collect(), core.engine.now())
+        };
+        let (namespaces, gateways, now) = state.handle.query(names).await?;
+        Some(Self { filter, namespaces, gateways, now, changes })
     }
 
     fn page(self, title: &str, content: Markup, status: StatusCode) -> Response {
-        let Self { filter, known, now, changes } = self;
+        let Self { filter, namespaces, gateways, now, changes } = self;
+        let namespaces = namespaces.into_keys().map(|name| name.to_string()).collect();
+        let known = KnownNames { namespaces, gateways };
         HtmlPage { title: title.to_owned(), filter, known, content, now, changes, status }.response()
     }
 
@@ -47,12 +59,6 @@ impl PageBase {
         let content = html! { h1 { (title) } p #verdict class="verdict error" { (plain(why)) } };
         self.page(title, content, status)
     }
-}
-
-fn names(core: &Core) -> KnownNames {
-    let namespaces = core.engine.namespaces().into_keys().map(|name| name.to_string());
-    let gateways = core.engine.gateways().into_iter().map(|gateway| gateway.name.to_string());
-    KnownNames { namespaces: namespaces.collect(), gateways: gateways.collect() }
 }
 
 fn ending() -> Response {
@@ -70,8 +76,9 @@ pub(super) async fn overview(Extract(state): Extract<State>, Query(query): Query
         return base.error("Overview", &why, StatusCode::BAD_REQUEST);
     }
     let fleets = state.fleets.clone();
+    let (reported, namespaces) = (state.health.reported(), base.namespaces.clone());
     let facts = move |core: &Core| OverviewFacts {
-        health: core.health(),
+        health: overview_health(core, reported, namespaces),
         timeline: core.timeline.clone(),
         published: core.published.clone(),
         envoys: connected(&fleets, &core.engine.outliers()),
@@ -85,6 +92,13 @@ pub(super) async fn overview(Extract(state): Extract<State>, Query(query): Query
         Ok(content) => base.page("Overview", content, StatusCode::OK),
         Err(_) => base.error("Overview", "the page could not be made", StatusCode::INTERNAL_SERVER_ERROR),
     }
+}
+
+/// The reported health, which is that of the last change; before the first report the present one.
+fn overview_health(core: &Core, reported: Option<Arc<Health>>, namespaces: NamespaceGateways) -> Health {
+    let Some(health) = reported else { return core.health() };
+    let settings = Some(SettingsInForce::from(core.engine.settings()));
+    Health { settings, namespaces, ..Health::clone(&health) }
 }
 
 /// Objects of files that cannot be read now, each with the reason.
@@ -162,6 +176,6 @@ pub(super) async fn explain(Extract(state): Extract<State>, Query(query): Query<
         Some(query) => Some(explanation(&state, query).await.map_err(|(_, why)| why)),
         None => None,
     };
-    let content = form.content(answer.as_ref(), &base.known.gateways);
+    let content = form.content(answer.as_ref(), &base.gateways);
     base.page("Explain a request", content, status(answer.as_ref()))
 }

@@ -1,9 +1,8 @@
 //! Liveness and readiness: named checks.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use holdfast_engine::health::view::Inputs;
 use holdfast_engine::health::{Health, Summary};
 use tokio::sync::watch;
 
@@ -23,7 +22,7 @@ pub struct Readiness {
     /// The heartbeat of the main loop.
     pub heartbeat: Heartbeat,
     /// The last reported health.
-    served: Mutex<Option<Health>>,
+    served: Mutex<Option<Arc<Health>>>,
     /// The number of changes of the reported health.
     changes: watch::Sender<u64>,
 }
@@ -40,20 +39,25 @@ impl Readiness {
     }
 
     /// Stores the reported health.
-    pub fn note(&self, health: Health) {
-        // The age of the last answer of the API server grows all the time.
-        let inputs = Inputs { sources: Vec::new(), ..health.inputs.clone() };
-        let health = Some(Health { inputs, ..health });
+    pub fn note(&self, mut health: Health) {
+        // It grows all the time.
+        health.inputs.sources.iter_mut().for_each(|source| source.seen_seconds_ago = None);
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        if *served != health {
-            *served = health;
+        if served.as_deref() != Some(&health) {
+            *served = Some(Arc::new(health));
             self.changes.send_modify(|changes| *changes += 1);
         }
     }
 
+    /// The last reported health, without settings, namespaces and the age of inputs; `None` before the first report.
+    /// Health is reported after every change: computing it takes long with many objects.
+    pub(crate) fn reported(&self) -> Option<Arc<Health>> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The summary of the last reported health; `None` before the first report.
     pub fn served(&self) -> Option<Summary> {
-        self.served.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Health::summary)
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|health| health.summary())
     }
 
     /// The number of changes of the reported health, and each new number.
