@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use fantoccini::{Client, ClientBuilder};
+use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 
@@ -80,6 +80,11 @@ impl Browser {
     /// Runs a script as a function; returns what it returns.
     pub async fn run(&self, script: &str) -> Result<Value> {
         Ok(self.client.execute(script, Vec::new()).await?)
+    }
+
+    /// Clicks on the first element of a CSS selector, as a person does: with the rights that a browser gives for it.
+    pub async fn click(&self, selector: &str) -> Result<()> {
+        Ok(self.client.find(Locator::Css(selector)).await?.click().await?)
     }
 
     /// Runs a script with a promise, `return promise`, and returns its value.

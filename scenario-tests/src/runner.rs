@@ -73,32 +73,35 @@ pub fn run(stories: &[Story]) -> ExitCode {
 
 /// Runs the stories that the command line selects. Those with names that begin with `theme` need a browser.
 pub fn run_with_browser(stories: &[Story], theme: &str) -> ExitCode {
-    let arguments = Arguments::from_args();
-    let is_selected = |story: &Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
     let needs_browser = |story: &Story| story.name.starts_with(theme);
-    let needed = !arguments.list && stories.iter().any(|story| needs_browser(story) && is_selected(story));
-    let no_browser = if needed { browser::find().err() } else { None };
-    let missing =
-        |story: &Story| no_browser.clone().filter(|_| needs_browser(story)).or_else(|| no_envoy(stories, story));
+    let no_browser = if is_needed(stories, needs_browser) { browser::find().err() } else { None };
+    let no_envoy = no_envoy(stories);
+    let missing = |story: &Story| {
+        let no_browser = no_browser.clone().filter(|_| needs_browser(story));
+        no_browser.or_else(|| no_envoy.clone().filter(|_| story.needs_envoy))
+    };
     run_with_tools(stories.iter().map(|story| (*story, missing(story))).collect(), AT_ONCE)
 }
 
 /// Runs the stories that the command line selects, with the given concurrency where the command line does not specify
 /// it.
 pub fn run_at_once(stories: &[Story], at_once: usize) -> ExitCode {
-    let stories_with = stories.iter().map(|story| (*story, no_envoy(stories, story)));
-    run_with_tools(stories_with.collect(), at_once)
+    let no_envoy = no_envoy(stories);
+    let missing = |story: &Story| no_envoy.clone().filter(|_| story.needs_envoy);
+    run_with_tools(stories.iter().map(|story| (*story, missing(story))).collect(), at_once)
 }
 
-/// Returns why there is no Envoy, for a story that needs one. An Envoy is looked for only if a selected story needs it.
-fn no_envoy(stories: &[Story], story: &Story) -> Option<MissingTool> {
+/// Returns why there is no Envoy; `None` if no selected story needs one.
+fn no_envoy(stories: &[Story]) -> Option<MissingTool> {
+    let needed = is_needed(stories, |story| story.needs_envoy);
+    if needed { envoy::find().err().map(MissingTool::from) } else { None }
+}
+
+/// Returns whether one of the stories that the command line runs needs a tool.
+fn is_needed(stories: &[Story], needs: impl Fn(&Story) -> bool) -> bool {
     let arguments = Arguments::from_args();
     let is_selected = |story: &Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
-    let needed = !arguments.list && stories.iter().any(|story| story.needs_envoy && is_selected(story));
-    if !needed || !story.needs_envoy {
-        return None;
-    }
-    envoy::find().err().map(MissingTool::from)
+    !arguments.list && stories.iter().any(|story| needs(story) && is_selected(story))
 }
 
 /// Lists all stories that the command line selects as skipped, each by its name, with the reason.

@@ -106,7 +106,8 @@ fn cart(backend: &str, mistake: &str) -> String {
     route("HTTPRoute", "shop", "cart", "- {name: public, namespace: default}\n", &spec)
 }
 
-fn proxy(header: &str) -> String {
+/// Returns an HTTPProxy `blog/blog` that sets a request header.
+pub(crate) fn proxy(header: &str) -> String {
     format!(
         "apiVersion: projectcontour.io/v1
 kind: HTTPProxy
@@ -120,7 +121,8 @@ spec:
     )
 }
 
-const GUARD: &str = "apiVersion: gateway.kgateway.dev/v1alpha1
+/// A TrafficPolicy `pay/guard` with a missing extension.
+pub(crate) const GUARD: &str = "apiVersion: gateway.kgateway.dev/v1alpha1
 kind: TrafficPolicy
 metadata: {name: guard, namespace: pay}
 spec:

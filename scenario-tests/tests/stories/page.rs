@@ -11,6 +11,7 @@ use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, stories, until};
 use serde_json::Value;
 
+use crate::diff::{GUARD, proxy};
 use crate::fallback::BACKFILL;
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -127,10 +128,8 @@ spec:
     let words = ["HTTPRoute default/shop", "# <-- invalid regex", "+ desired (generation 2)", "Text for the owner"];
     browser.comes_to_show(&words).await?;
     ensure!(browser.run("return location.pathname;").await? == "/object/HTTPRoute/default/shop", "another address");
-    let copied = browser
-        .run_to_the_end("document.querySelector('[data-copy]').click(); await new Promise(go => setTimeout(go, 500)); return document.querySelector('[data-copy]').textContent;")
-        .await?;
-    ensure!(copied == "Copied", "{copied}");
+    browser.click("[data-copy]").await?;
+    browser.comes_to_show(&["Copied"]).await?;
     picture(&browser, "object-dark.png").await?;
 
     // An object that others depend on: the graph, and its edges.
@@ -202,30 +201,8 @@ async fn three_owners_each_find_their_own(world: World) -> Result<()> {
     world.write("cart.yaml", route("HTTPRoute", "cart", "cart", parent, &cart))?;
     let pay = format!("hostnames: [pay.test]\nrules:\n{}", rule("{value: /}", "pay"));
     world.write("pay.yaml", route("HTTPRoute", "pay", "pay", parent, &pay))?;
-    world.write(
-        "guard.yaml",
-        "apiVersion: gateway.kgateway.dev/v1alpha1
-kind: TrafficPolicy
-metadata: {name: guard, namespace: pay}
-spec:
-  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: pay}]
-  extAuth: {extensionRef: {name: gone}}
-",
-    )?;
-    world.write(
-        "blog.yaml",
-        format!(
-            "apiVersion: projectcontour.io/v1
-kind: HTTPProxy
-metadata: {{name: blog, namespace: blog}}
-spec:
-  virtualhost: {{fqdn: blog.test}}
-  routes:
-  - services: [{{name: blog, port: {SERVICE_PORT}}}]
-    requestHeadersPolicy: {{set: [{{name: 'bad header', value: x}}]}}
-"
-        ),
-    )?;
+    world.write("guard.yaml", GUARD)?;
+    world.write("blog.yaml", proxy("bad header"))?;
     let flags = ["--httpproxy-http", &proxies.to_string(), "--httpproxy-https", &world.port()?.to_string()];
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&[&BACKFILL[..], &flags].concat())).await?;
     for (at, host, path) in [(port, "cart.test", "/a"), (port, "pay.test", "/"), (proxies, "blog.test", "/")] {

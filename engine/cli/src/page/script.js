@@ -48,13 +48,14 @@
     if (!button) return;
     const source = document.getElementById(button.dataset.copy);
     getSelection().selectAllChildren(source);
+    let copied = true;
     try {
       await navigator.clipboard.writeText(source.textContent);
     } catch {
-      document.execCommand("copy");
+      copied = document.execCommand("copy");
     }
-    getSelection().removeAllRanges();
-    button.textContent = "Copied";
+    if (copied) getSelection().removeAllRanges();
+    button.textContent = copied ? "Copied" : "The text is selected: copy it";
   });
 
   let polling = false;
