@@ -3,6 +3,7 @@
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::echo::Echo;
+use holdfast_scenario_tests::grpc::call;
 use holdfast_scenario_tests::manifests::{NAMESPACE, http_route};
 use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories, until};
@@ -271,64 +272,106 @@ async fn a_typo_in_a_proxy_that_is_backfilled(world: World) -> Result<()> {
 }
 
 /// Hosts of random matches, for each API.
-const HOSTS: u64 = 30;
-/// Every one of so many requests is sent.
-const SAMPLE: usize = 11;
+const HOSTS: u64 = 60;
+/// The namespace of GRPCRoutes, whose backends speak HTTP/2.
+const CALLS: &str = "calls";
+
+/// Random matches of one API, and where they are served.
+struct Sample {
+    api: MatchApi,
+    namespace: &'static str,
+    port: u16,
+    /// Number of the first host.
+    first: u64,
+    /// Every one of so many requests is sent.
+    step: usize,
+}
+
+impl Sample {
+    /// Writes the matches, each trio in a file of its own.
+    fn write(&self, world: &World) -> Result<Vec<(u64, MatchTrio)>> {
+        let place = MatchPlace { namespace: self.namespace, gateway: (NAMESPACE, "public"), port: 8080 };
+        let mut trios = Vec::new();
+        for host in self.first..self.first + HOSTS {
+            let trio = MatchTrio::random(host, self.api);
+            let text = trio.documents(host, self.api, &place);
+            world.write(&format!("h{host}.yaml"), text.trim_start().trim_start_matches("---"))?;
+            trios.push((host, trio));
+        }
+        Ok(trios)
+    }
+
+    /// Sends the requests. Returns their number, and what is wrong with the answers.
+    async fn send(&self, trios: &[(u64, MatchTrio)]) -> Result<(usize, Vec<String>)> {
+        let (universe, mut sent, mut wrong) = (universe(self.api), 0, Vec::new());
+        for (number, (host, trio)) in trios.iter().enumerate() {
+            // Without a virtual host of its own, a host gets a 404 that no rule accounts for.
+            let known = universe.iter().find(|request| trio.judge(None, request, &universe, self.api).is_some());
+            if let Some(request) = known {
+                until("the routes of the host are served", || async {
+                    ensure!(self.answer(*host, request).await?.is_some(), "{request:?}");
+                    Ok(())
+                })
+                .await?;
+            }
+            for request in universe.iter().skip(number % self.step).step_by(self.step) {
+                let by = self.answer(*host, request).await?;
+                sent += 1;
+                if let Some(why) = trio.judge(by.as_deref(), request, &universe, self.api) {
+                    wrong.push(format!("host {host} {trio:?}: {request:?} → {by:?}: {why}"));
+                }
+            }
+        }
+        Ok((sent, wrong))
+    }
+
+    /// Returns the backend that answers a request.
+    async fn answer(&self, host: u64, request: &MatchRequest) -> Result<Option<String>> {
+        let host = holdfast_test_support::matches::host(host);
+        if self.api == MatchApi::GrpcRoute {
+            let call = call(self.port, request.path.trim_start_matches('/')).host(&host);
+            let is_own = |(name, _): &&(String, String)| name != "content-type";
+            let own = request.headers.iter().filter(is_own);
+            let called = own.fold(call, |call, (name, value)| call.header(name, value)).make().await?;
+            return if called.echo.is_some() { called.pod().map(Some) } else { Ok(None) };
+        }
+        let query: Vec<String> = request.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let path =
+            if query.is_empty() { request.path.clone() } else { format!("{}?{}", request.path, query.join("&")) };
+        let mut sent = get(self.port, &path).method(Method::from_bytes(request.method.as_bytes())?).host(&host);
+        for (name, value) in &request.headers {
+            sent = sent.header(name, value);
+        }
+        let reply = sent.send().await?;
+        Ok(if reply.status.is_success() { Some(reply.pod()?) } else { None })
+    }
+}
 
 /// The requests that the golden test `order` computes the answers of, as a sample, through a real Envoy.
 async fn random_matches(world: World) -> Result<()> {
     let mut backends = Vec::new();
     for name in ["a", "b", "c"] {
         backends.push(world.backend(name).await?);
+        backends.push(world.backend_in(CALLS, name, Some("kubernetes.io/h2c")).await?);
     }
     let (port, proxies, secure) = (world.gateway()?, world.port()?, world.port()?);
-    let place = MatchPlace { namespace: NAMESPACE, gateway: (NAMESPACE, "public"), port: 8080 };
-    // Both APIs compare the same requests.
-    let (universe, mut trios) = (universe(MatchApi::HttpRoute), Vec::new());
-    for (api, first, port) in [(MatchApi::HttpRoute, 0, port), (MatchApi::HttpProxy, 1000, proxies)] {
-        for host in first..first + HOSTS {
-            let trio = MatchTrio::random(host, api);
-            let text = trio.documents(host, api, &place);
-            world.write(&format!("h{host}.yaml"), text.trim_start().trim_start_matches("---"))?;
-            trios.push((host, trio, api, port));
-        }
+    let samples = [
+        Sample { api: MatchApi::HttpRoute, namespace: NAMESPACE, port, first: 0, step: 11 },
+        Sample { api: MatchApi::HttpProxy, namespace: NAMESPACE, port: proxies, first: 1000, step: 11 },
+        Sample { api: MatchApi::GrpcRoute, namespace: CALLS, port, first: 5000, step: 2 },
+    ];
+    let mut written = Vec::new();
+    for sample in &samples {
+        written.push((sample, sample.write(&world)?));
     }
     let (proxies, secure) = (proxies.to_string(), secure.to_string());
     let flags = ["--httpproxy-http", &proxies, "--httpproxy-https", &secure];
     let _holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&flags)).await?;
-    let (mut sent, mut wrong) = (0, Vec::new());
-    for (number, (host, trio, api, port)) in trios.iter().enumerate() {
-        // Without a virtual host of its own, a host gets a 404 that no rule accounts for.
-        let known = universe.iter().find(|request| trio.judge(None, request, &universe, *api).is_some());
-        if let Some(request) = known {
-            until("the routes of the host are served", || async {
-                ensure!(answer(*port, *host, request).await?.is_some(), "{request:?}");
-                Ok(())
-            })
-            .await?;
-        }
-        for request in universe.iter().skip(number % SAMPLE).step_by(SAMPLE) {
-            let by = answer(*port, *host, request).await?;
-            sent += 1;
-            if let Some(why) = trio.judge(by.as_deref(), request, &universe, *api) {
-                wrong.push(format!("host {host} {trio:?}: {request:?} → {by:?}: {why}"));
-            }
-        }
+    for (sample, trios) in written {
+        let (sent, wrong) = sample.send(&trios).await?;
+        ensure!(wrong.is_empty(), "{} of {sent} requests:\n{}", wrong.len(), wrong.join("\n"));
+        ensure!(sent > 500, "{:?}: {sent} requests", sample.api);
+        println!("{:?}: {sent} requests", sample.api);
     }
-    ensure!(wrong.is_empty(), "{} of {sent} requests:\n{}", wrong.len(), wrong.join("\n"));
-    ensure!(sent > 1000, "{sent} requests");
     Ok(())
-}
-
-/// Returns the backend that answers a request.
-async fn answer(port: u16, host: u64, request: &MatchRequest) -> Result<Option<String>> {
-    let query: Vec<String> = request.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let path = if query.is_empty() { request.path.clone() } else { format!("{}?{}", request.path, query.join("&")) };
-    let method = Method::from_bytes(request.method.as_bytes())?;
-    let mut sent = get(port, &path).method(method).host(&holdfast_test_support::matches::host(host));
-    for (name, value) in &request.headers {
-        sent = sent.header(name, value);
-    }
-    let reply = sent.send().await?;
-    Ok(if reply.status.is_success() { Some(reply.pod()?) } else { None })
 }
