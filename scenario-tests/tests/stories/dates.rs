@@ -8,14 +8,23 @@ use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{documents, https_listener};
 use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::{Certificate, CertificateLife};
-use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
+use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, manifests, stories, until};
 
 const HOST: &str = "shop.example.com";
 const DAY: i64 = 24 * 3600;
 const GATE: [&str; 2] = ["--feature-gates", "FallbackConfiguration=true"];
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("dates", true, [the_last_valid_certificate_stays, without_last_valid_versions, a_proxy_with_dates])
+    stories!(
+        "dates",
+        true,
+        [
+            the_last_valid_certificate_stays,
+            without_last_valid_versions,
+            a_proxy_with_dates,
+            authorities_of_a_proxy_that_expired,
+        ]
+    )
 }
 
 /// Returns a certificate with a validity from and to these seconds from now.
@@ -144,6 +153,61 @@ async fn a_proxy_with_dates(world: World) -> Result<()> {
         write(&world, &certificate)?;
         let checked = world.command(&["check", &folder]).await?;
         checked.expect_code(1)?.expect_output(&[words, "spec.virtualhost.tls.secretName"])?;
+    }
+    Ok(())
+}
+
+/// Expired certificate authorities, with which an HTTPProxy verifies backends, an ExtensionService and the server of a
+/// JWT provider: requests to the backend fail, and `status` and `check` name each place.
+async fn authorities_of_a_proxy_that_expired(world: World) -> Result<()> {
+    const OLD: &str = "every certificate of ca.crt has expired";
+    let echo = world.backend("echo").await?;
+    let good = certificate(-DAY, 90 * DAY)?;
+    let front = good.front(echo.address()).await?;
+    world.write("secured.yaml", manifests::service(manifests::NAMESPACE, "secured", None, &[front.address]))?;
+    let proxy = |name: &str, spec: &str| {
+        format!(
+            "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: {name}, namespace: default}}\nspec: {spec}\n"
+        )
+    };
+    let validation = format!("validation: {{caSecret: ca, subjectName: {HOST}}}");
+    let service = format!("routes: [{{services: [{{name: secured, port: 8080, protocol: tls, {validation}}}]}}]");
+    world.write("proxy.yaml", proxy("shop", &format!("{{virtualhost: {{fqdn: {HOST}}}, {service}}}")))?;
+    let authorities = |certificate: &Certificate| {
+        let pem = serde_json::Value::from(certificate.pem.as_str());
+        let secret = format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: ca, namespace: default}}\nstringData: {{ca.crt: {pem}}}\n"
+        );
+        world.write("authorities.yaml", secret)
+    };
+    authorities(&certificate(-9 * DAY, -DAY)?)?;
+    let (port, secure) = (world.port()?, world.port()?.to_string());
+    let http = port.to_string();
+    let ports = ["--httpproxy-http", &http, "--httpproxy-https", &secure];
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&ports)).await?;
+    get(port, "/").host(HOST).comes_to_answer(503).await?;
+    let named = ["1 warning", OLD, "spec.routes[0].services[0].validation", "Secret default/ca"];
+    status(&world, &holdfast, 1, &named).await?;
+    authorities(&good)?;
+    get(port, "/").host(HOST).comes_to_reach("echo").await?;
+    status(&world, &holdfast, 0, &["Everything is served as desired."]).await?;
+
+    write(&world, &good)?;
+    authorities(&certificate(-9 * DAY, -DAY)?)?;
+    let extension = format!(
+        "apiVersion: projectcontour.io/v1alpha1\nkind: ExtensionService\nmetadata: {{name: auth, namespace: default}}\n\
+         spec: {{services: [{{name: secured, port: 8080}}], {validation}}}\n"
+    );
+    let provider = format!("{{name: own, remoteJWKS: {{uri: 'https://{HOST}/keys', {validation}}}}}");
+    let guarded = format!(
+        "{{virtualhost: {{fqdn: guarded.example.com, tls: {{secretName: shop}}, jwtProviders: [{provider}], authorization: \
+         {{extensionRef: {{name: auth, namespace: default}}}}}}, routes: [{{services: [{{name: echo, port: 8080}}]}}]}}"
+    );
+    world.write("guarded.yaml", documents(&[extension, proxy("guarded", &guarded)]))?;
+    let checked = world.command(&["check", &world.manifests().display().to_string()]).await?;
+    let provider = "spec.virtualhost.jwtProviders[0].remoteJWKS.validation";
+    for place in ["spec.routes[0].services[0].validation", "ExtensionService:default/auth: spec.validation", provider] {
+        checked.expect_code(1)?.expect_output(&[&format!("{place}: Secret default/ca: {OLD}")])?;
     }
     Ok(())
 }

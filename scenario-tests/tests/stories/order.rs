@@ -273,7 +273,7 @@ async fn a_typo_in_a_proxy_that_is_backfilled(world: World) -> Result<()> {
 
 /// Hosts of random matches, for each API.
 const HOSTS: u64 = 60;
-/// The namespace of GRPCRoutes, whose backends speak HTTP/2.
+/// The namespace of the GRPCRoutes and of their backends, which speak HTTP/2.
 const CALLS: &str = "calls";
 
 /// Random matches of one API, and where they are served.

@@ -106,16 +106,20 @@ impl FindingLines {
         let others = described(&others, true, self.limits).into_iter();
         self.add_all("affects", others.chain(finding.affected.iter().map(name)).collect());
         let instead = match (finding.served.is_empty(), severity) {
-            (true, Severity::Outage) => "it is not served",
+            (true, Severity::Outage) => {
+                let names: Vec<String> = subjects.iter().map(|object| name(object)).collect();
+                let names = names.iter().map(String::as_str);
+                format!("not served: {}", listed(names, self.limits))
+            }
             (true, Severity::Warning) if finding.reason == "TargetNotFound" => {
-                "the policy has no effect: its intended targets are served without it"
+                "the policy has no effect: its intended targets are served without it".to_owned()
             }
             (true, Severity::Degraded) if finding.detected_by != DetectedBy::Envoys => {
-                "the last acknowledged configuration stays"
+                "the last acknowledged configuration stays".to_owned()
             }
             _ => return,
         };
-        self.add("instead", instead.to_owned());
+        self.add("instead", instead);
     }
 }
 

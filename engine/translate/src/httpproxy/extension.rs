@@ -15,7 +15,7 @@ use holdfast_graph::{ObjectKey, Role};
 
 use super::policy;
 use super::timeouts::{self, Limit};
-use super::upstream::{self, NoValidation};
+use super::validation::{self, NoValidation, UpstreamVerification};
 use crate::outcome::finding::{Finding, Level};
 use crate::reader::Reader;
 
@@ -76,23 +76,9 @@ pub(crate) fn read(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Extension
         error("circuitBreakerPolicy", "SpecError", "CircuitBreakerPolicyNotValid", Class::Invalid, message, None);
         CircuitBreakerLimits::default()
     });
-    let validation = match upstream::validation(key, "", written.validation.as_ref(), reader) {
-        Ok(validation) => validation,
-        Err(NoValidation { reason, class, message: why, cause }) => {
-            let (kind, message) = match reason {
-                upstream::REASON => ("SpecError", format!("TLS upstream validation policy error: {why}")),
-                _ => ("TLSError", why),
-            };
-            error("validation", kind, reason, class, message, cause.map(|cause| *cause));
-            None
-        }
-    };
-    if written.validation.is_some() && !tls {
-        let message = format!("upstream TLS validation not supported for {protocol:?} protocol");
-        error("validation", "SpecError", "InconsistentProtocol", Class::Invalid, message, None);
-    }
     let services = services(key, written, reader, &mut error);
     let balance = balance(key, written, &mut findings);
+    let validation = verification(key, written, (!tls).then_some(protocol), reader, &mut findings);
     if written_times.idle.as_deref().is_some_and(|idle| !idle.is_empty()) {
         let message =
             "ignoring field \".Spec.TimeoutPolicy.Idle\"; idle timeouts are not supported for ExtensionClusters";
@@ -107,6 +93,37 @@ pub(crate) fn read(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Extension
         Arc::new(Group { owner: key.clone(), services, protocol: spoken, upstream, limits })
     });
     Some(Extension { group, response, findings })
+}
+
+/// Reads the verification of the server's certificate. `plain`: the protocol, if it does not use TLS.
+fn verification(
+    key: &ObjectKey,
+    written: &ExtensionService,
+    plain: Option<&str>,
+    reader: &mut Reader<'_>,
+    findings: &mut Vec<Finding>,
+) -> Option<CertificateValidation> {
+    const FIELD: &str = "spec.validation";
+    written.validation.as_ref()?;
+    if let Some(protocol) = plain {
+        let message = format!("upstream TLS validation not supported for {protocol:?} protocol");
+        findings.push(Finding::error(key, FIELD, "SpecError", "InconsistentProtocol", message));
+    }
+    match validation::read(key, "", written.validation.as_ref(), reader) {
+        Ok(UpstreamVerification { required, warning }) => {
+            findings.extend(warning.map(|warning| warning.found(key, FIELD, "SpecError")));
+            required
+        }
+        Err(NoValidation { reason, class, message: why, cause }) => {
+            let (kind, message) = match reason {
+                validation::REASON => ("SpecError", format!("TLS upstream validation policy error: {why}")),
+                _ => ("TLSError", why),
+            };
+            let found = Finding::error(key, FIELD, kind, reason, message).of_class(class);
+            findings.push(found.caused_by(cause.map(|cause| *cause)));
+            None
+        }
+    }
 }
 
 /// Returns the SNI: the name that the certificate must have.

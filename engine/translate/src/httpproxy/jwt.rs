@@ -19,7 +19,7 @@ use holdfast_envoy::features::upstream::UpstreamTls;
 use holdfast_graph::{ObjectKey, Role};
 
 use super::auth::Wrong;
-use super::upstream::{self, NoValidation};
+use super::validation::{self, NoValidation, UpstreamVerification, Warning};
 use super::{HOST, timeouts, tls};
 use crate::reader::Reader;
 
@@ -72,12 +72,14 @@ pub(super) fn of_route(
     }
 }
 
-/// Reads the JWT providers of a host; `None` if there are none.
+/// Reads the JWT providers of a host; `None` if there are none. `warnings`: about providers that are served, with the
+/// fields below `spec.virtualhost`.
 pub(super) fn of_host(
     key: &ObjectKey,
     host: &VirtualHost,
     settings: &Settings,
     reader: &mut Reader<'_>,
+    warnings: &mut Vec<(String, Warning)>,
 ) -> Result<Option<HostJwt>, Wrong> {
     let written = host.jwt_providers.as_deref().unwrap_or_default();
     if written.is_empty() {
@@ -113,8 +115,9 @@ pub(super) fn of_host(
             let message = "Spec.VirtualHost.JWTProviders is invalid: a provider has a name, and at most 64 audiences";
             return Err(wrong(field, "ProviderInvalid", message.into()));
         }
-        let keys = keys(key, provider, settings, reader)
+        let (keys, warning) = keys(key, provider, settings, reader)
             .map_err(|wrong| Wrong { field: format!("{field}{}", wrong.field), ..wrong })?;
+        warnings.extend(warning.map(|warning| (format!("{field}.remoteJWKS.validation"), warning)));
         let read = Provider {
             issuer: provider.issuer.clone().filter(|issuer| !issuer.is_empty()),
             audiences: provider.audiences.clone().unwrap_or_default(),
@@ -133,7 +136,10 @@ pub(super) fn of_host(
     Ok(Some(HostJwt { filter: Arc::new(filter), default }))
 }
 
-fn keys(key: &ObjectKey, provider: &JwtProvider, settings: &Settings, reader: &mut Reader<'_>) -> Result<Keys, Wrong> {
+/// Keys of a provider, with a warning about the verification of their server.
+type KeysResult = Result<(Keys, Option<Warning>), Wrong>;
+
+fn keys(key: &ObjectKey, provider: &JwtProvider, settings: &Settings, reader: &mut Reader<'_>) -> KeysResult {
     let invalid = |reason, message: &str| Wrong {
         field: String::new(),
         reason,
@@ -143,7 +149,7 @@ fn keys(key: &ObjectKey, provider: &JwtProvider, settings: &Settings, reader: &m
     };
     match (&provider.remote_jwks, &provider.local_jwks) {
         (Some(remote), None) => self::remote(key, remote, settings, reader),
-        (None, Some(local)) => self::local(key, local, reader),
+        (None, Some(local)) => Ok((self::local(key, local, reader)?, None)),
         (Some(_), Some(_)) => {
             Err(invalid("JWKSSourceConflict", "only one of remoteJWKS and localJWKS can be specified"))
         }
@@ -183,7 +189,7 @@ fn local(key: &ObjectKey, written: &LocalJwks, reader: &mut Reader<'_>) -> Resul
     Ok(Keys::Written(keys))
 }
 
-fn remote(key: &ObjectKey, written: &RemoteJwks, settings: &Settings, reader: &mut Reader<'_>) -> Result<Keys, Wrong> {
+fn remote(key: &ObjectKey, written: &RemoteJwks, settings: &Settings, reader: &mut Reader<'_>) -> KeysResult {
     let wrong = |below: &str, reason, message: String| Wrong {
         field: format!(".remoteJWKS.{below}"),
         reason,
@@ -200,12 +206,12 @@ fn remote(key: &ObjectKey, written: &RemoteJwks, settings: &Settings, reader: &m
         Fault::Port(port) => wrong("uri", "RemoteJWKSPortInvalid", format!("URI has an invalid port: {port}")),
         Fault::Uri(why) => wrong("uri", "RemoteJWKSURIInvalid", format!("URI is invalid: {why}")),
     })?;
-    let validation = match &written.validation {
+    let UpstreamVerification { required: validation, warning } = match &written.validation {
         Some(_) if !address.https => {
             let message = "UpstreamValidation must not be specified when URI scheme is http.".to_owned();
             return Err(wrong("validation", "RemoteJWKSUpstreamValidationInvalid", message));
         }
-        written => upstream::validation(key, HOST, written.as_ref(), reader).map_err(|no| {
+        written => validation::read(key, HOST, written.as_ref(), reader).map_err(|no| {
             let NoValidation { reason, class, message: why, cause } = no;
             let (reason, message) = match reason {
                 "CACertificateNotDelegated" => {
@@ -246,7 +252,8 @@ fn remote(key: &ObjectKey, written: &RemoteJwks, settings: &Settings, reader: &m
     let tls = address.https.then(|| UpstreamTls { sni: address.host.clone(), validation, ..UpstreamTls::default() });
     let loopback = settings.allow_loopback_backends;
     let remote = Remote::Host(Arc::new(DnsHost { host: address.host, port: address.port, family, tls, loopback }));
-    Ok(Keys::Remote { uri, remote, timeout: timeout.unwrap_or(TIMEOUT_DEFAULT), kept, fetching: Fetching::default() })
+    let timeout = timeout.unwrap_or(TIMEOUT_DEFAULT);
+    Ok((Keys::Remote { uri, remote, timeout, kept, fetching: Fetching::default() }, warning))
 }
 
 /// Host that keys are fetched from.

@@ -32,6 +32,7 @@ mod timeouts;
 pub(crate) mod tls;
 mod tree;
 mod upstream;
+mod validation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

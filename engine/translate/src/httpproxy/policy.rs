@@ -59,11 +59,15 @@ pub(super) fn guard(
         let found = found(&wrong.field, "AuthError", wrong.reason, wrong.message.clone());
         add(found.caused_by(wrong.cause.as_deref().cloned()), class);
     }
-    let jwt = jwt::of_host(key, host, settings, reader).unwrap_or_else(|wrong| {
+    let mut warnings = Vec::new();
+    let jwt = jwt::of_host(key, host, settings, reader, &mut warnings).unwrap_or_else(|wrong| {
         let found = found(&wrong.field, "JWTVerificationError", wrong.reason, wrong.message);
         add(found.caused_by(wrong.cause.map(|cause| *cause)), wrong.class);
         None
     });
+    for (field, warning) in warnings {
+        add(warning.found(key, format!("spec.virtualhost.{field}"), "JWTVerificationError"), Class::Ignored);
+    }
     let mut limit_wrong = |class, why: String, cause: Option<ObjectKey>| {
         let message = format!("Spec.VirtualHost.RateLimitPolicy is invalid: {why}");
         let found = found("rateLimitPolicy", "VirtualHostError", "RateLimitPolicyNotValid", message);

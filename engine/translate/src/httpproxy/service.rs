@@ -10,14 +10,15 @@ use holdfast_api::fault::{Class, at};
 use holdfast_api::object::Object;
 use holdfast_envoy::features::cookies::{CookieRewrite, together};
 use holdfast_envoy::features::mirror::{Mirror, RequestShare};
-use holdfast_envoy::features::upstream::{Upstream, UpstreamTls};
+use holdfast_envoy::features::upstream::{CertificateValidation, Upstream, UpstreamTls};
 use holdfast_envoy::model::{BackendCluster, BackendProtocol, EndpointSource, ServicePort, WeightedBackend};
 use holdfast_graph::{ObjectKey, Role};
 
 use super::action::{Context, RouteFailure};
 use super::cookies;
 use super::headers::{self, Edits};
-use super::upstream::{self, NoValidation};
+use super::upstream;
+use super::validation::{self, NoValidation, Warning};
 use crate::outcome::finding::Finding;
 use crate::reader::Reader;
 
@@ -152,9 +153,8 @@ fn one(
     let reference = ServiceReference { owner: &owner, section: context.section, service, common, host };
     match backend(&reference, context.reader) {
         Ok((backend, warning)) => {
-            if let Some(message) = warning {
-                context.warn(&format!("{field}.validation"), "ServiceError", "IgnoredField", message);
-            }
+            let field = format!("{}.{field}.validation", context.field);
+            context.findings.extend(warning.map(|warning| warning.found(&owner, field, "ServiceError")));
             Ok(Ok(backend))
         }
         Err(Unusable::Missing(service, what)) => {
@@ -214,8 +214,8 @@ pub(super) enum Unusable {
     },
 }
 
-/// A backend with the reason of a warning, or the reason why there is none.
-type BackendResult = Result<(BackendCluster, Option<&'static str>), Unusable>;
+/// A backend with a warning about the verification of its certificate, or the reason why there is none.
+type BackendResult = Result<(BackendCluster, Option<Warning>), Unusable>;
 
 /// Returns the backend of a Service, and a warning.
 pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>) -> BackendResult {
@@ -255,20 +255,7 @@ pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>)
             return wrong("protocol", "ServiceError", "UnsupportedProtocol", format!("unsupported protocol: {other}"));
         }
     };
-    let validation = upstream::validation(owner, section, service.validation.as_ref(), reader);
-    let validation = validation.map_err(|no| {
-        let NoValidation { reason, class, message: why, cause } = no;
-        let (kind, message) = match reason {
-            upstream::REASON => {
-                let of = format!("Service [{}:{number}]", service.name);
-                ("ServiceError", format!("{of} TLS upstream validation policy error: {why}"))
-            }
-            _ => ("TLSError", why),
-        };
-        Unusable::Wrong { below: "validation", kind, reason, class, message, cause }
-    })?;
-    let idle = validation.is_some() && !tls;
-    let warning = idle.then_some("validation has no effect: the connection to the Service does not use TLS");
+    let (validation, warning) = verification(reference, tls, reader)?;
     let slow_start = match upstream::slow_start(service.slow_start_policy.as_ref()) {
         Ok(slow_start) => slow_start,
         Err(why) => {
@@ -283,6 +270,35 @@ pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>)
         tuned: upstream.tuned(),
     };
     Ok((backend, warning))
+}
+
+/// Reads the verification of the backend's certificate, and a warning. `tls`: whether the connection uses TLS.
+fn verification(
+    reference: &ServiceReference<'_>,
+    tls: bool,
+    reader: &mut Reader<'_>,
+) -> Result<(Option<CertificateValidation>, Option<Warning>), Unusable> {
+    let ServiceReference { owner, section, service, .. } = reference;
+    let read = validation::read(owner, section, service.validation.as_ref(), reader).map_err(|no| {
+        let NoValidation { reason, class, message: why, cause } = no;
+        let (kind, message) = match reason {
+            validation::REASON => {
+                let of = format!("Service [{}:{}]", service.name, service.port);
+                ("ServiceError", format!("{of} TLS upstream validation policy error: {why}"))
+            }
+            _ => ("TLSError", why),
+        };
+        Unusable::Wrong { below: "validation", kind, reason, class, message, cause }
+    })?;
+    let warning = match read.required {
+        Some(_) if !tls => Some(Warning {
+            reason: "IgnoredField",
+            message: "validation has no effect: the connection to the Service does not use TLS".to_owned(),
+            cause: None,
+        }),
+        _ => read.warning,
+    };
+    Ok((read.required, warning))
 }
 
 /// Returns the port for health checks, if it is not the port for requests.

@@ -213,11 +213,8 @@ impl Walk<'_, '_> {
                 ServiceReference { owner: &owner, section: STREAM, service, common: &common, host: &"".into() };
             match service::backend(&reference, self.reader) {
                 Ok((backend, warning)) => {
-                    let warned = warning.map(|message| {
-                        let field = format!("{field}.validation");
-                        Finding::warning(&owner, field, "ServiceError", "IgnoredField", message)
-                    });
-                    self.findings.extend(warned);
+                    let field = format!("{field}.validation");
+                    self.findings.extend(warning.map(|warning| warning.found(&owner, field, "ServiceError")));
                     backends.push((backend, weight));
                 }
                 Err(Unusable::Missing(service, what)) => {

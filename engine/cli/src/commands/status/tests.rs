@@ -102,7 +102,7 @@ fn a_route_that_other_listeners_serve_is_affected_at_the_closed_listener() {
     let text = of(Gets::Refused);
     let line = "\n  affects  HTTPRoute shop/cart: not served at listener https (shop.example.com); \
                 other listeners serve it\n";
-    assert!(text.contains(line) && !text.contains("it is not served"), "{text}");
+    assert!(text.contains(line) && !text.contains("instead  not served"), "{text}");
     let text = of(Gets::Untrusted);
     let line = "\n  affects  HTTPRoute shop/cart: clients that verify certificates refuse connections to it at \
                 listener https (shop.example.com); other listeners serve it\n";
