@@ -1,9 +1,11 @@
 //! What a rule must not lack while it is served in another version: the protections of its desired version, and the
 //! backends that its desired version has.
 
+use envoy_types::pb::envoy::config::core::v3::HeaderValueOption;
 use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use envoy_types::pb::envoy::config::route::v3::route::Action;
-use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration};
+use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
+use envoy_types::pb::envoy::config::route::v3::{Route, RouteAction, RouteConfiguration};
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::http_route::HttpRule;
 use holdfast_api::apis::gateway::route::RuleEntry;
@@ -13,6 +15,8 @@ use holdfast_graph::ObjectKey;
 use holdfast_test_support::scopes::ScopeSeen;
 use holdfast_xds::{ResourceType, Snapshot};
 use prost::Message;
+use serde::Serialize;
+use serde_json::Value;
 
 use super::envoy::Envoy;
 use super::stage::StoryStage;
@@ -23,21 +27,28 @@ const NO_BACKEND: u32 = 500;
 /// Checks a route that forwards; `key` is its object.
 pub(super) fn protected(stage: &StoryStage, envoy: &Envoy, route: &Route, key: &ObjectKey, wrong: &mut Vec<String>) {
     let Some(rule) = desired(stage, route, key) else { return };
-    let forwards = matches!(route.action, Some(Action::Route(_)));
+    let Some(Action::Route(action)) = &route.action else { return };
     let mut lost = |what: &str| wrong.push(format!("{} serves {} without {what}", envoy.id.node, route.name));
-    for filter in rule.filters.iter().flatten() {
-        let redirect = serde_json::to_value(&filter.request_redirect).unwrap_or_default();
-        if redirect["scheme"] == "https" && forwards {
-            lost("the redirect to https that is desired");
+    let filters = written(&rule.filters);
+    if filters.iter().any(|filter| filter["requestRedirect"]["scheme"] == "https") {
+        lost("the redirect to https that is desired");
+    }
+    if filters.iter().any(|filter| filter["urlRewrite"]["hostname"].is_string())
+        && action.host_rewrite_specifier.is_none()
+    {
+        lost("the rewrite of the host that is desired");
+    }
+    let at_backends = rule.backend_refs.iter().flatten().map(|backend| removed(&written(&backend.filters)));
+    let by_all = at_backends.reduce(|one, other| one.into_iter().filter(|name| other.contains(name)).collect());
+    for name in removed(&filters).into_iter().chain(by_all.unwrap_or_default()) {
+        if !is_removed(route, action, &name) {
+            lost(&format!("the removal of the request header {name} that is desired"));
         }
-        let Some(headers) = &filter.request_header_modifier else { continue };
-        let set = headers.set.iter().flatten().map(|header| &*header.name);
-        for name in
-            headers.remove.iter().flatten().map(String::as_str).chain(set).filter(|name| modifiable_name(name).is_ok())
-        {
-            if forwards && !removes(route, name) && !overwrites(route, name) {
-                lost(&format!("the removal of the request header {name} that is desired"));
-            }
+    }
+    let withheld = filters.iter().flat_map(|filter| names(&filter["responseHeaderModifier"]["remove"]));
+    for name in withheld {
+        if !removes(&route.response_headers_to_remove, &route.response_headers_to_add, &name) {
+            lost(&format!("the removal of the response header {name} that is desired"));
         }
     }
 }
@@ -95,12 +106,42 @@ fn desired<'a>(stage: &'a StoryStage, route: &Route, key: &ObjectKey) -> Option<
     }
 }
 
-fn removes(route: &Route, name: &str) -> bool {
-    route.request_headers_to_remove.iter().any(|removed| removed.eq_ignore_ascii_case(name))
+fn written(filters: &impl Serialize) -> Vec<Value> {
+    match serde_json::to_value(filters) {
+        Ok(Value::Array(filters)) => filters,
+        _ => Vec::new(),
+    }
 }
 
-fn overwrites(route: &Route, name: &str) -> bool {
+/// Returns the request headers that filters remove or overwrite.
+fn removed(filters: &[Value]) -> Vec<String> {
+    let edits = filters.iter().map(|filter| &filter["requestHeaderModifier"]);
+    edits.flat_map(|edits| names(&edits["remove"]).into_iter().chain(names(&edits["set"]))).collect()
+}
+
+/// Returns the names of a list of headers, or of names, that can be changed.
+fn names(list: &Value) -> Vec<String> {
+    let entries = list.as_array().into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.as_str().or_else(|| entry["name"].as_str()));
+    names.filter(|name| modifiable_name(name).is_ok()).map(str::to_ascii_lowercase).collect()
+}
+
+/// Returns whether no backend of a route receives a header from clients.
+fn is_removed(route: &Route, action: &RouteAction, name: &str) -> bool {
+    let at_backends = match &action.cluster_specifier {
+        Some(ClusterSpecifier::WeightedClusters(weighted)) => weighted
+            .clusters
+            .iter()
+            .all(|cluster| removes(&cluster.request_headers_to_remove, &cluster.request_headers_to_add, name)),
+        _ => false,
+    };
+    at_backends || removes(&route.request_headers_to_remove, &route.request_headers_to_add, name)
+}
+
+/// Returns whether these edits remove or overwrite a header.
+fn removes(removed: &[String], added: &[HeaderValueOption], name: &str) -> bool {
     let overwrite = HeaderAppendAction::OverwriteIfExistsOrAdd;
-    let mut added = route.request_headers_to_add.iter().filter(|option| option.append_action() == overwrite);
-    added.any(|option| option.header.as_ref().is_some_and(|header| header.key.eq_ignore_ascii_case(name)))
+    let mut set = added.iter().filter(|option| option.append_action() == overwrite);
+    removed.iter().any(|removed| removed.eq_ignore_ascii_case(name))
+        || set.any(|option| option.header.as_ref().is_some_and(|header| header.key.eq_ignore_ascii_case(name)))
 }

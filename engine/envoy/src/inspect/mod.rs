@@ -8,6 +8,7 @@ pub mod chain_parts;
 pub mod chains;
 pub mod clusters;
 pub mod guards;
+mod headers;
 pub mod references;
 pub mod routes;
 

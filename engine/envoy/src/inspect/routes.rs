@@ -3,8 +3,6 @@
 use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
-use envoy_types::pb::envoy::config::core::v3::HeaderValueOption;
-use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use envoy_types::pb::envoy::config::route::v3 as envoy;
 use envoy_types::pb::envoy::config::route::v3::route::Action;
 use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
@@ -12,7 +10,7 @@ use envoy_types::pb::google::protobuf::Any;
 use holdfast_graph::Content;
 use prost::Message;
 
-use super::{content, guards};
+use super::{content, guards, headers};
 use crate::encode::names;
 use crate::encode::route::{direct_response, encode, for_everything};
 use crate::features::filters::Guarding;
@@ -74,18 +72,15 @@ impl PublishedRoute<'_> {
         })
     }
 
-    /// Returns whether the route protects as the rule of a desired route does: it passes on no headers that the rule
-    /// removes or overwrites, in requests and in responses, and forwards nothing that the rule redirects to https.
+    /// Returns whether the route protects as the rule of a desired route does: it passes on no headers of clients that
+    /// the rule removes or overwrites for every backend, and no headers of responses that the rule removes, and forwards
+    /// nothing that the rule redirects to https.
     pub fn protects_as(&self, desired: &Route) -> bool {
         let to_https = matches!(&desired.action, ModelAction::Redirect(to) if to.scheme == Some(Scheme::Https));
-        let (removed, set) = (&self.route.request_headers_to_remove, &self.route.request_headers_to_add);
-        let is_edited = |name: &str| overwrites(removed, set, name);
-        let (withheld, replaced) = (&self.route.response_headers_to_remove, &self.route.response_headers_to_add);
-        let is_edited_in_responses = |name: &str| overwrites(withheld, replaced, name);
         self.redirects()
             || (!to_https
-                && desired.request_headers.overwritten().all(is_edited)
-                && desired.response_headers.overwritten().all(is_edited_in_responses))
+                && headers::hidden_from_backends(desired).is_subset(&headers::hidden_by(self.route))
+                && headers::hidden_from_clients(desired).all(|name| headers::is_hidden_from_clients(self.route, name)))
     }
 
     /// Returns the kinds of guards in force for requests of the route.
@@ -106,14 +101,6 @@ impl PublishedRoute<'_> {
             })
         })
     }
-}
-
-/// Checks whether these edits leave no earlier value of a header.
-fn overwrites(removed: &[String], added: &[HeaderValueOption], name: &str) -> bool {
-    let overwrite = HeaderAppendAction::OverwriteIfExistsOrAdd;
-    let mut set = added.iter().filter(|option| option.append_action() == overwrite);
-    removed.iter().any(|own| own.eq_ignore_ascii_case(name))
-        || set.any(|option| option.header.as_ref().is_some_and(|header| header.key.eq_ignore_ascii_case(name)))
 }
 
 /// Returns the route configuration with routes replaced by direct responses; `None` if no route is to be closed. Routes
