@@ -122,7 +122,8 @@ impl Engine {
         joined.map(|(gateway, _)| gateway.clone()).collect()
     }
 
-    /// Returns the reason why Envoys of a Gateway refuse a policy.
+    /// Returns the reason why Envoys of a Gateway refuse a policy. What one build refuses is no longer suspected, whatever
+    /// is known of another build.
     pub(super) fn refused_policy(&self, key: &ObjectKey, gateway: &ObjectKey) -> Option<String> {
         let node = Node::whole(key.clone());
         let scopes = speaking(self.scopes.of(&gateway.namespaced_name()));
@@ -135,15 +136,20 @@ impl Engine {
             };
             let (field, message) = (field(&node, broken), scope.message_of(broken));
             let parts = [&*field, detection, without_field(&message, &field)];
-            Some(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": "))
+            let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
+            Some((scope.detected_of(broken) == Detected::Suspected, text))
         };
         // The policy is closed because of an extension that it uses.
         let by_others = |scope: &FallbackScope| {
             let why = scope.derived.overlay.policies.get(key)?.unenforceable.as_ref()?;
-            Some(why.message.to_string())
+            Some((false, why.message.to_string()))
         };
-        let refused: BTreeSet<String> = scopes.filter_map(|scope| own(scope).or_else(|| by_others(scope))).collect();
-        (!refused.is_empty()).then(|| refused.into_iter().collect::<Vec<_>>().join("; "))
+        let (suspected, refused): (BTreeSet<_>, BTreeSet<_>) = scopes
+            .filter_map(|scope| own(scope).or_else(|| by_others(scope)))
+            .partition(|(is_suspected, _)| *is_suspected);
+        let known = if refused.is_empty() { suspected } else { refused };
+        let texts: Vec<String> = known.into_iter().map(|(_, text)| text).collect();
+        (!texts.is_empty()).then(|| texts.join("; "))
     }
 
     /// Returns the Gateways and ListenerSets at which a policy is effective, and the extent in which it is overridden.
