@@ -1,6 +1,7 @@
 //! A headless Chromium, driven through its WebDriver: what a person sees of a page, and what scripts of the page do.
 
 mod find;
+pub mod without_live;
 
 use std::fs;
 use std::path::Path;

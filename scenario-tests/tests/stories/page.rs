@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use holdfast_scenario_tests::browser::without_live::WithoutLive;
 use holdfast_scenario_tests::browser::{Browser, ColourScheme, accessibility_rules};
 use holdfast_scenario_tests::fleet::binary_with_mistakes;
 use holdfast_scenario_tests::manifests::{SERVICE_PORT, documents, http_route, route};
@@ -20,6 +21,7 @@ pub(crate) fn stories() -> Vec<Story> {
         true,
         [
             an_open_page_follows_a_mistake_and_its_repair,
+            an_open_page_without_a_stream_follows_as_well,
             an_earlier_version_is_shown_with_both_generations,
             a_held_gateway_is_shown_as_held,
             sixty_routes_with_one_cause_are_one_finding,
@@ -88,6 +90,29 @@ async fn an_open_page_follows_a_mistake_and_its_repair(world: World) -> Result<(
     ensure!(colour(&browser, "shop.test").await? == "served", "the host has a wrong colour");
     let kept = browser.run("return [window.mark, document.querySelector('[name=q]').value];").await?;
     ensure!(kept == serde_json::json!([1, "half a wo"]), "{kept}");
+    browser.end().await
+}
+
+/// If the stream of changes is refused, the page is loaded again every few seconds.
+async fn an_open_page_without_a_stream_follows_as_well(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    let shop = |service: &str| format!("hostnames: [shop.test]\nrules:\n{}", rule("{value: /}", service));
+    world.route("shop", &shop("echo"))?;
+    let holdfast = world.run().await?;
+    get(port, "/").host("shop.test").comes_to_reach("echo").await?;
+    let relay = WithoutLive::start(holdfast.options.diagnostics).await?;
+    let browser = Browser::start(&world, ColourScheme::Light).await?;
+    browser.open(&format!("http://127.0.0.1:{}/", relay.port)).await?;
+    browser.comes_to_show(&["Everything is served as desired.", "1 of 1 connected here"]).await?;
+    browser.run("window.mark = 1;").await?;
+    for (service, words) in
+        [("gone", "Service default/gone does not exist"), ("echo", "Everything is served as desired.")]
+    {
+        world.route("shop", &shop(service))?;
+        browser.comes_to_show(&[words]).await?;
+    }
+    ensure!(browser.run("return window.mark;").await? == 1, "the browser has left the page");
     browser.end().await
 }
 
@@ -273,7 +298,8 @@ spec:
 
     world.write("route-shop.yaml", "kind: [")?;
     let earlier = row("earlier", "shop.test", "default/public");
-    shows("/", &[&earlier, "route-shop.yaml", "what was read last is served"], &[]).await?;
+    let of_file = ["Unparsable: ", "what was read last is served"];
+    shows("/", &[&earlier, "route-shop.yaml", of_file[0], of_file[1]], &["Everything is served as desired."]).await?;
     let words = ["served as it was read last", "Nothing of what can be read.", "cannot be read"];
     shows("/object/HTTPRoute/default/shop", &words, &[">served as written</span>"]).await?;
     shows("/object/HTTPRoute/default/both", &["clients get errors"], &[">served as written</span>"]).await?;

@@ -247,7 +247,7 @@ async fn differences(Extract(state): Extract<State>, Query(query): Query<Vec<(St
     let fleets = state.fleets.clone();
     let facts = state.handle.query(move |core| {
         let envoys = envoys::connected(&fleets, &core.engine.outliers());
-        DiffFacts::of(core, wanted.as_ref(), &envoys)
+        DiffFacts::of(core, core.health(), wanted.as_ref(), &envoys)
     });
     let facts = match facts.await {
         Some(Ok(facts)) => facts,

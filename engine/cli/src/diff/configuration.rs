@@ -12,6 +12,7 @@ use holdfast_api::fault::Fault;
 use holdfast_api::section;
 use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_envoy::encode::names;
+use holdfast_envoy::inspect::routes;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::{ResourceType, Snapshot, to_json};
 use serde_json::Value;
@@ -56,8 +57,10 @@ pub(super) fn differences(facts: &DiffFacts) -> Vec<ConfigurationDifference> {
     let desired = DesiredConfiguration::new(facts);
     let mut differences = Vec::new();
     for (gateway, snapshot) in &desired.published {
-        let served = facts.published.get(gateway).map(|published| parts(published, facts)).unwrap_or_default();
-        for (name, wanted) in parts(snapshot, facts) {
+        let is_wanted = |kind, name: &str| snapshot.get(kind, name).is_some();
+        let published = facts.published.get(gateway);
+        let served = published.map(|published| parts(published, facts, &is_wanted)).unwrap_or_default();
+        for (name, wanted) in parts(snapshot, facts, &|_, _| true) {
             let served = served.get(&name);
             let owners = served.into_iter().chain([&wanted]).flat_map(|part| part.owners.iter().cloned()).collect();
             if !desired.is_known(&owners, wanted.section.as_deref()) {
@@ -119,18 +122,19 @@ impl DesiredConfiguration {
     }
 }
 
-fn parts(snapshot: &Snapshot, facts: &DiffFacts) -> PartsByName {
+/// Returns the parts of these resources.
+fn parts(snapshot: &Snapshot, facts: &DiffFacts, is_wanted: &dyn Fn(ResourceType, &str) -> bool) -> PartsByName {
     let mut parts = PartsByName::new();
-    for resource in snapshot.of(ResourceType::Route).values() {
-        route_parts(
-            &to_json(ResourceType::Route, &resource.body),
-            facts,
-            &resource.origins.iter().cloned().collect(),
-            &mut parts,
-        );
+    let wanted = |kind| snapshot.of(kind).values().filter(move |resource| is_wanted(kind, &resource.name));
+    // Most routes of a large Gateway are not in the subset.
+    let is_compared =
+        |name: &str| names::object_of_route(name).is_some_and(|owner| facts.subset.routes.contains(&owner));
+    for resource in wanted(ResourceType::Route) {
+        let table = to_json(ResourceType::Route, &routes::only(&resource.body, &is_compared));
+        route_parts(&table, facts, &resource.origins.iter().cloned().collect(), &mut parts);
     }
     for kind in [ResourceType::Listener, ResourceType::Cluster] {
-        for resource in snapshot.of(kind).values() {
+        for resource in wanted(kind) {
             let owners: BTreeSet<ObjectKey> = resource.origins.iter().cloned().collect();
             let mut content = to_json(kind, &resource.body);
             // The filters are those that any route of the listener needs.

@@ -45,17 +45,23 @@ pub(crate) struct DiffFacts {
 }
 
 impl DiffFacts {
-    /// The facts about one object, or about every object that is not served as written.
+    /// The facts about one object, or about every object that is not served as written. `health`: of this moment, or
+    /// as it was reported after the last change.
     ///
     /// # Errors
     /// Returns an error if Holdfast has not read the wanted object.
-    pub(crate) fn of(core: &Core, wanted: Option<&DiffTarget>, envoys: &[EnvoyRow]) -> Result<Self, String> {
+    pub(crate) fn of(
+        core: &Core,
+        health: Health,
+        wanted: Option<&DiffTarget>,
+        envoys: &[EnvoyRow],
+    ) -> Result<Self, String> {
         let mut not_in_step = BTreeMap::<Arc<str>, BTreeSet<Arc<str>>>::new();
         for envoy in envoys.iter().filter(|envoy| !envoy.is_in_step()) {
             not_in_step.entry(envoy.fleet.clone()).or_default().insert(envoy.node.clone());
         }
         let engine = &core.engine;
-        let (health, report) = (core.health(), engine.fallback());
+        let report = engine.fallback();
         let deviating: BTreeSet<ObjectKey> = deviating(&report).chain(found(&health)).collect();
         let targets: BTreeSet<ObjectKey> = match wanted {
             Some(target) if engine.is_there(&target.0) => BTreeSet::from([target.0.clone()]),
@@ -83,11 +89,6 @@ impl DiffFacts {
             subset,
             not_in_step,
         })
-    }
-
-    /// The health of everything.
-    pub(crate) fn health(&self) -> &Health {
-        &self.health
     }
 }
 

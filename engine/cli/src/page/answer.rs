@@ -78,7 +78,7 @@ pub(super) async fn overview(Extract(state): Extract<State>, Query(query): Query
     let fleets = state.fleets.clone();
     let (reported, namespaces) = (state.health.reported(), base.namespaces.clone());
     let facts = move |core: &Core| OverviewFacts {
-        health: overview_health(core, reported, namespaces),
+        health: reported_health(core, reported, namespaces),
         timeline: core.timeline.clone(),
         published: core.published.clone(),
         envoys: connected(&fleets, &core.engine.outliers()),
@@ -95,7 +95,7 @@ pub(super) async fn overview(Extract(state): Extract<State>, Query(query): Query
 }
 
 /// The reported health, which is that of the last change; before the first report the present one.
-fn overview_health(core: &Core, reported: Option<Arc<Health>>, namespaces: NamespaceGateways) -> Health {
+fn reported_health(core: &Core, reported: Option<Arc<Health>>, namespaces: NamespaceGateways) -> Health {
     let Some(health) = reported else { return core.health() };
     let settings = Some(SettingsInForce::from(core.engine.settings()));
     Health { settings, namespaces, ..Health::clone(&health) }
@@ -129,10 +129,12 @@ pub(super) async fn object(Extract(state): Extract<State>, Path(object): Path<St
     }
     let _turn = state.comparison.lock().await;
     let fleets = state.fleets.clone();
+    let (reported, namespaces) = (state.health.reported(), base.namespaces.clone());
     let facts = state.handle.query(move |core| {
         let envoys = connected(&fleets, &core.engine.outliers());
-        let diff = DiffFacts::of(core, Some(&target), &envoys).ok();
-        facts(core, target.0, diff)
+        let health = reported_health(core, reported, namespaces);
+        let diff = DiffFacts::of(core, health.clone(), Some(&target), &envoys).ok();
+        facts(core, health, target.0, diff)
     });
     let Some(facts) = facts.await else { return ending() };
     if !facts.is_known() {
@@ -145,10 +147,9 @@ pub(super) async fn object(Extract(state): Extract<State>, Path(object): Path<St
     }
 }
 
-fn facts(core: &Core, key: ObjectKey, diff: Option<DiffFacts>) -> ObjectFacts {
+fn facts(core: &Core, health: Health, key: ObjectKey, diff: Option<DiffFacts>) -> ObjectFacts {
     let engine = &core.engine;
     let now = engine.now();
-    let health = diff.as_ref().map_or_else(|| core.health(), |diff| diff.health().clone());
     let roots = roots(&health, &key);
     ObjectFacts {
         health,

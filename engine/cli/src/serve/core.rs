@@ -301,6 +301,8 @@ impl Core {
 
     /// Keeps the events of a reading until the next translation.
     fn on_reading(&mut self, reading: ManifestReading, due: &mut Due, hold_off: &mut HoldOff) {
+        // A problem alone changes no object, but what is reported.
+        due.report_soon_if(self.problems != reading.problems);
         self.take(&reading);
         if !reading.events.is_empty() || !self.health.translation.load(Relaxed) {
             due.events.extend(reading.events);

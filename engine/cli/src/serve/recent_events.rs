@@ -28,9 +28,10 @@ pub(crate) struct RecentEvent {
 pub(crate) struct RecentEvents(VecDeque<RecentEvent>);
 
 impl RecentEvents {
-    /// Adds new events.
+    /// Adds the events of one moment. An end comes before what begins then.
     pub(super) fn record(&mut self, events: &[FallbackEvent], now: Moment) {
-        for FallbackEvent { reason, regarding, note } in events {
+        let (ended, begun): (Vec<_>, Vec<_>) = events.iter().partition(|event| event.reason == Reason::Recovered);
+        for FallbackEvent { reason, regarding, note } in ended.into_iter().chain(begun) {
             let (Regarding::Object(object) | Regarding::Deleted(object)) = regarding else { continue };
             self.0.push_back(RecentEvent { at: now, reason: *reason, note: note.clone(), object: object.key() });
         }
@@ -53,6 +54,16 @@ mod tests {
     use holdfast_fallback::view::Identity;
 
     use super::*;
+
+    #[test]
+    fn a_fault_that_begins_when_another_one_ends_is_the_newest_event() {
+        let object = Identity { name: "a".into(), ..Identity::default() };
+        let event = |reason| FallbackEvent { reason, regarding: Regarding::Object(object.clone()), note: "".into() };
+        let mut recent = RecentEvents::default();
+        recent.record(&[event(Reason::ConfigurationApplyFailed), event(Reason::Recovered)], Moment(0));
+        let reasons: Vec<Reason> = recent.of(&object.key(), Moment(0)).iter().map(|event| event.reason).collect();
+        assert_eq!(reasons, [Reason::ConfigurationApplyFailed, Reason::Recovered]);
+    }
 
     #[test]
     fn events_are_kept_for_an_hour_and_up_to_a_limit() {

@@ -144,6 +144,17 @@ pub fn close_all(name: &str, response: &FixedResponse) -> Bytes {
     configuration.encode_to_vec().into()
 }
 
+/// Returns the route configuration with these routes only, and without virtual hosts that have none of them. Bytes that
+/// cannot be decoded are returned as they are.
+pub fn only(body: &Bytes, keeps: &dyn Fn(&str) -> bool) -> Bytes {
+    let Ok(mut configuration) = envoy::RouteConfiguration::decode(&**body) else { return body.clone() };
+    for host in &mut configuration.virtual_hosts {
+        host.routes.retain(|route| keeps(&route.name));
+    }
+    configuration.virtual_hosts.retain(|host| !host.routes.is_empty());
+    configuration.encode_to_vec().into()
+}
+
 /// Returns the contents of the routes of a route configuration.
 pub fn contents(body: &[u8]) -> Vec<Content> {
     routes(body).map(|route| content(&route.encode_to_vec())).collect()
