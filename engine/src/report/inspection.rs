@@ -15,6 +15,7 @@ use holdfast_fallback::rollout::Stage;
 use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::trials;
 use holdfast_graph::{Affected, Content, Detected, Node, ObjectKey, Step, Verdict};
+use holdfast_translate::query::chain_units::UnservedListener;
 use holdfast_xds::ResourceType;
 use serde_json::{Value, json};
 
@@ -86,6 +87,14 @@ impl Engine {
             broken.insert(Node::whole(object.clone()));
         }
         broken.iter().flat_map(|node| self.graph().affected(node)).collect()
+    }
+
+    /// Returns the desired listeners that serve no request, by Gateway (`namespace/name`).
+    pub fn unserved_listeners(&self) -> BTreeMap<String, Vec<UnservedListener>> {
+        let faults = self.faults();
+        let gateways = self.translator.plans().into_iter();
+        let closed = gateways.map(|(key, _)| (key.namespaced_name(), self.translator.unserved_listeners(key, &faults)));
+        closed.filter(|(_, listeners)| !listeners.is_empty()).collect()
     }
 
     /// Returns the Gateways at which a route, or the host of a root HTTPProxy, is served or should be served.

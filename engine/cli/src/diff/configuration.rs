@@ -88,8 +88,9 @@ impl DesiredConfiguration {
         let mut engine = Engine::new(facts.settings.clone());
         let now = u64::try_from(facts.now).unwrap_or_default().saturating_mul(1000);
         let is_compared = |key: &ObjectKey| !is_route(key) || facts.subset.routes.contains(key);
-        let objects = facts.objects.sorted().into_iter().filter(|object| is_compared(&object.key));
-        let applied = objects.map(|object| Event::Applied(Box::new((**object).clone()), Vec::new()));
+        let mut objects: Vec<_> = facts.objects.iter().filter(|object| is_compared(&object.key)).collect();
+        objects.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        let applied = objects.into_iter().map(|object| Event::Applied(Box::new((**object).clone()), Vec::new()));
         let actions = engine.handle(std::iter::once(Event::Clock(now)).chain(applied).collect());
         let published = actions.into_iter().filter_map(|action| match action {
             Action::Publish { gateway, offers } => Some((gateway, offers.everyone)),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
+use holdfast_api::fault::Fault;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_engine::engine::{Action, Engine};
@@ -12,6 +13,7 @@ use holdfast_envoy::explain::answer::ExplainedAnswer;
 use holdfast_envoy::explain::request::ExplainRequest;
 use holdfast_envoy::explain::{Explanation, RouteCandidate, explain};
 use holdfast_graph::ObjectKey;
+use holdfast_translate::query::chain_units::UnservedListener;
 use holdfast_xds::Snapshot;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +34,8 @@ pub(crate) struct ExplainFacts {
     replacements: Vec<ReplacementView>,
     objects: ObjectSnapshot,
     policies: MergedPolicies,
+    /// The listeners that serve no request, by Gateway.
+    unserved_listeners: BTreeMap<String, Vec<UnservedListener>>,
     /// Unset without a running Holdfast.
     running: Option<RunningFacts>,
 }
@@ -54,7 +58,9 @@ impl ExplainFacts {
     fn new(engine: &Engine, published: BTreeMap<Arc<str>, Snapshot>, running: Option<RunningFacts>) -> Self {
         let (gateways, replacements) = (engine.gateways(), engine.replacements());
         let policies = MergedPolicies::new(engine.merge_origins());
-        Self { gateways, published, replacements, objects: engine.objects().clone(), policies, running }
+        let unserved_listeners = engine.unserved_listeners();
+        let objects = engine.objects().clone();
+        Self { gateways, published, replacements, objects, policies, unserved_listeners, running }
     }
 }
 
@@ -75,6 +81,9 @@ pub(crate) struct ExplainReport {
     pub(crate) policies: Vec<PolicyField>,
     /// The replacement that the answer is, or that a part of the requests gets.
     pub(crate) replacement: Option<ReplacementView>,
+    /// The faults because of which there is no connection.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) closed_by: Vec<Fault>,
     /// The object of the route that matches; only of a running Holdfast.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) matched: Option<MatchedObject>,
@@ -129,6 +138,7 @@ impl ExplainReport {
         let object = route.and_then(|route| route.object.as_ref());
         let section = route.and_then(|route| section(&facts.objects, route));
         let replacement = name.as_ref().and_then(|name| replacement(facts, name, &way, section.as_deref()));
+        let closed_by = name.as_ref().map(|name| closed_by(facts, name, &way, request.port)).unwrap_or_default();
         let place = (way.route_configuration.as_deref().unwrap_or_default(), request.port);
         let policies = object.zip(section.as_deref()).zip(gateway);
         let policies = policies.map(|(rule, gateway)| facts.policies.of(rule, gateway, place)).unwrap_or_default();
@@ -160,6 +170,7 @@ impl ExplainReport {
             way,
             policies,
             replacement,
+            closed_by,
             matched,
             instead,
             may_concern,
@@ -201,6 +212,21 @@ fn select<'g>(
             )))
         }
     }
+}
+
+/// Returns the faults because of which there is no connection: of the listener with the filter chain that refuses it, or
+/// of all listeners of the port that take no part.
+fn closed_by(facts: &ExplainFacts, gateway: &str, way: &Explanation, port: u16) -> Vec<Fault> {
+    if !matches!(way.answer, ExplainedAnswer::NoConnection { .. }) {
+        return Vec::new();
+    }
+    let chosen = way.chains.iter().find(|chain| chain.why_not.is_none());
+    let closed = facts.unserved_listeners.get(gateway).into_iter().flatten();
+    let closed = closed.filter(|listener| match chosen {
+        Some(chain) => listener.chain == chain.name,
+        None => listener.port == port,
+    });
+    closed.flat_map(|listener| listener.faults.iter().cloned()).collect()
 }
 
 /// Returns the replacement that the route of the request is, or that a part of its requests gets.

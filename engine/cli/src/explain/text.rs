@@ -2,7 +2,7 @@
 
 use std::fmt::{Arguments, Write};
 
-use holdfast_api::fault::Class;
+use holdfast_api::fault::{Class, Fault};
 use holdfast_engine::report::ReplacementView;
 use holdfast_envoy::explain::RouteCandidate;
 use holdfast_envoy::explain::answer::{ExplainedAnswer, ExplainedBackend};
@@ -75,6 +75,9 @@ pub(crate) fn format(report: &ExplainReport) -> String {
     answer(&way.answer, &mut lines);
     if let Some(replacement) = &report.replacement {
         replaced(replacement, &mut lines);
+    }
+    for Fault { object, field, message, .. } in report.closed_by.iter().take(CONCERNING_MAX) {
+        lines.add("because of", format_args!("{}: {field}: {message}", short(object)));
     }
     report.instead.iter().for_each(|one| instead(one, &mut lines));
     let concerning = report.may_concern.iter().filter(|key| !report.instead.iter().any(|one| one.object == **key));
@@ -254,6 +257,7 @@ mod tests {
                 policies: vec!["gateway.kgateway.dev/TrafficPolicy:shop/limits".into()],
             }],
             replacement: None,
+            closed_by: Vec::new(),
             matched: Some(MatchedObject { object: pay.clone(), generation: Some(4), place: None }),
             instead: vec![ServedEarlier {
                 object: pay,

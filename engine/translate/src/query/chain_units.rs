@@ -1,12 +1,15 @@
-//! Filter chains and their units: the unit that owns each filter chain, and the desired content of the chain.
+//! Filter chains and their units: the unit that owns each filter chain, the desired content of the chain, and the
+//! faults because of which a listener serves no request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use holdfast_api::fault::Fault;
 use holdfast_api::section;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::encode;
+use holdfast_envoy::encode::names;
 use holdfast_envoy::inspect::chain_parts;
 use holdfast_graph::{Content, Node, ObjectKey};
 
@@ -18,6 +21,20 @@ use crate::outcome::gateway::GatewayPlan;
 use crate::outcome::listener::{ListenerPlan, ListenerState};
 use crate::overlay::Overlay;
 use crate::policy::connections::Connections;
+
+/// The field of an HTTPProxy with the TLS settings of its host.
+const TLS_OF_HOST: &str = "spec.virtualhost.tls";
+
+/// A listener that serves no request.
+#[derive(Clone, Debug)]
+pub struct UnservedListener {
+    /// The bound port.
+    pub port: u16,
+    /// The name of the filter chain that refuses its connections; a listener that takes no part has no chain.
+    pub chain: String,
+    /// The faults that are the reason.
+    pub faults: Vec<Fault>,
+}
 
 impl Translator {
     /// Returns the unit that owns the filter chain of a listener. The plain HTTP port of HTTPProxies has no owner.
@@ -38,12 +55,33 @@ impl Translator {
         let mut units = BTreeMap::new();
         for listener in plan.all().filter(|listener| listener.state != ListenerState::Out) {
             if let Some(unit) = self.unit_of(gateway, listener) {
-                units.entry(encode::names::route_configuration(&listener.table())).or_insert_with(|| unit.clone());
-                units.entry(encode::names::stream(&listener.name)).or_insert_with(|| unit.clone());
-                units.entry(encode::names::refusal(&listener.name)).or_insert(unit);
+                units.entry(names::route_configuration(&listener.table())).or_insert_with(|| unit.clone());
+                units.entry(names::stream(&listener.name)).or_insert_with(|| unit.clone());
+                units.entry(names::refusal(&listener.name)).or_insert(unit);
             }
         }
         units
+    }
+
+    /// Returns the desired listeners of a Gateway that serve no request. `faults`: all faults.
+    pub fn unserved_listeners(&self, gateway: &ObjectKey, faults: &[Fault]) -> Vec<UnservedListener> {
+        let Some(plan) = self.outcomes.gateways.get(gateway) else { return Vec::new() };
+        let closed = plan.all().filter(|listener| listener.state != ListenerState::Serving);
+        let closed = closed.filter_map(|listener| {
+            let (object, field) = self.written(gateway, listener)?;
+            let is_own = |fault: &&Fault| fault.is_error() && fault.object == object && is_within(&fault.field, field);
+            let faults = faults.iter().filter(is_own).cloned().collect();
+            Some(UnservedListener { port: listener.port, chain: names::refusal(&listener.name), faults })
+        });
+        closed.collect()
+    }
+
+    /// Returns the object and the field in which a listener is written.
+    fn written<'l>(&self, gateway: &ObjectKey, listener: &'l ListenerPlan) -> Option<(ObjectKey, &'l str)> {
+        match &*listener.field {
+            "" => Some((self.unit_of(gateway, listener)?.key, TLS_OF_HOST)),
+            field => Some((listener.unit(gateway).key, field)),
+        }
     }
 
     /// Returns the desired filter chains of a Gateway, each with the unit that owns it. Where a certificate is
@@ -66,8 +104,8 @@ impl Translator {
         }
         let serving = plan.all().filter(|listener| listener.state == ListenerState::Serving);
         let contents = serving.filter_map(|listener| {
-            let http = chains.get(&encode::names::route_configuration(&listener.table()));
-            let content = http.or_else(|| chains.get(&encode::names::stream(&listener.name)))?;
+            let http = chains.get(&names::route_configuration(&listener.table()));
+            let content = http.or_else(|| chains.get(&names::stream(&listener.name)))?;
             Some((*content, self.unit_of(gateway, listener)?))
         });
         contents.collect()
@@ -128,4 +166,9 @@ impl Translator {
             }
         }
     }
+}
+
+/// Returns whether a field is this one or below it.
+fn is_within(field: &str, outer: &str) -> bool {
+    field.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }

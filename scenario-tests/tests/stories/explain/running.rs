@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_envoy::explain::answer::ExplainedAnswer;
+use holdfast_scenario_tests::manifests::{http_listener, https_listener};
 use holdfast_scenario_tests::process::Finished;
 use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::story::dice::Dice;
@@ -15,7 +16,7 @@ use super::{agree, sent};
 use crate::fallback::BACKFILL;
 
 pub(super) fn stories() -> Vec<Story> {
-    stories!("explain", true, [of_a_running_holdfast, random_requests_in_a_fallback])
+    stories!("explain", true, [of_a_running_holdfast, closed_listeners, random_requests_in_a_fallback])
 }
 
 /// Configurations, and the requests of each.
@@ -48,6 +49,40 @@ async fn comes_to_explain(world: &World, holdfast: &Holdfast, url: &str, code: i
 
 fn rule(path: &str, backend: &str) -> String {
     format!("- matches: [{{path: {path}}}]\n  backendRefs: [{{name: {backend}, port: 8080}}]\n")
+}
+
+/// A listener without its certificate, one that takes no part, and a host of an HTTPProxy without its certificate: the
+/// fault is named, of a running Holdfast and of manifests.
+async fn closed_listeners(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (open, closed, out, secure) = (world.port()?, world.port()?, world.port()?, world.port()?);
+    let without = https_listener("closed", closed, "", &["gone"]);
+    let of_other_protocol = format!("- name: out\n  port: {out}\n  protocol: SCTP\n");
+    world.gateway_with(&[http_listener(open), without, of_other_protocol].concat())?;
+    world.route("all", "rules:\n- backendRefs: [{name: echo, port: 8080}]")?;
+    let proxy = "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {name: pay, namespace: default}\n\
+                 spec: {virtualhost: {fqdn: pay.test, tls: {secretName: lost}}, routes: [{services: [{name: echo, port: \
+                 8080}]}]}\n";
+    world.write("proxy.yaml", proxy)?;
+    let (plain, secure_port) = (world.port()?.to_string(), secure.to_string());
+    let flags = ["--httpproxy-http", &plain, "--httpproxy-https", &secure_port];
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&flags)).await?;
+    get(open, "/").comes_to_reach("echo").await?;
+    let folder = world.manifests().display().to_string();
+    for (host, port, words) in [
+        ("127.0.0.1", closed, "because of    Gateway default/public: spec.listeners[1].tls.certificateRefs[0]: Secret"),
+        ("127.0.0.1", out, "because of    Gateway default/public: spec.listeners[2].protocol: "),
+        ("pay.test", secure, "because of    HTTPProxy default/pay: spec.virtualhost.tls.secretName: "),
+    ] {
+        let url = format!("https://{host}:{port}/");
+        comes_to_explain(&world, &holdfast, &url, 1, &["no connection", words]).await?;
+        let offline = [&["explain", "--manifests", &folder, "GET", &url], &flags[..]].concat();
+        world.command(&offline).await?.expect_code(1)?.expect_output(&["no connection", words])?;
+    }
+    let document = explain(&world, &holdfast, &["-o", "json", "GET", &format!("https://127.0.0.1:{closed}/")]).await?;
+    let document: Value = serde_json::from_str(&document.output())?;
+    ensure!(document["closedBy"][0]["reason"] == "InvalidCertificateRef", "{document}");
+    Ok(())
 }
 
 /// A route that is served, a replaced rule, a last valid version, and what cannot be explained.
