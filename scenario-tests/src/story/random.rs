@@ -292,7 +292,18 @@ fn route(index: u64, dice: &mut Dice, good: bool) -> String {
         _ => ["shop.test", "new.test"][dice.index(2)],
     };
     let guard = if !good && dice.one_in(12) { ", guard: login" } else { "" };
-    let removed = ["", "", "", ", remove: [x-admin]", ", set: {x-admin: none}"][dice.index(5)];
+    let protections = [
+        "",
+        "",
+        "",
+        "",
+        ", remove: [x-admin]",
+        ", set: {x-admin: none}",
+        ", removeAtBackends: [x-admin]",
+        ", rewriteHost: inner.test",
+        ", withhold: [x-secret]",
+    ];
+    let removed = protections[dice.index(protections.len())];
     let first = match dice.below(16) {
         0 => format!("{{{matching}, redirect: https{guard}}}"),
         _ => format!("{{{matching}, to: {to}, add: {{x-mark: {mark}}}{removed}{guard}}}"),

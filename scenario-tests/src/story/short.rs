@@ -258,6 +258,12 @@ fn rule(namespace: &str, entry: &Value) -> Value {
         rule.insert("matches".into(), json!([matched]));
     }
     let mut filters: Vec<Value> = request_headers(entry).into_iter().collect();
+    if let Some(host) = entry.get("rewriteHost") {
+        filters.push(json!({ "type": "URLRewrite", "urlRewrite": { "hostname": host } }));
+    }
+    if let Some(names) = entry.get("withhold") {
+        filters.push(json!({ "type": "ResponseHeaderModifier", "responseHeaderModifier": { "remove": names } }));
+    }
     if let Some(name) = entry.get("guard") {
         let reference = json!({ "group": "example.test", "kind": "Guard", "name": name });
         filters.push(json!({ "type": "ExtensionRef", "extensionRef": reference }));
@@ -279,7 +285,13 @@ fn rule(namespace: &str, entry: &Value) -> Value {
     };
     let backend = |text: &str| {
         let (own, name) = text.split_once('/').unwrap_or((namespace, text));
-        json!({ "name": name, "namespace": own, "port": 80 })
+        let removed = entry.get("removeAtBackends");
+        let filter = |names| json!({ "type": "RequestHeaderModifier", "requestHeaderModifier": { "remove": names } });
+        let filters: Vec<Value> = removed.map(filter).into_iter().collect();
+        match filters.is_empty() {
+            true => json!({ "name": name, "namespace": own, "port": 80 }),
+            false => json!({ "name": name, "namespace": own, "port": 80, "filters": filters }),
+        }
     };
     rule.insert("backendRefs".into(), backends.iter().filter_map(Value::as_str).map(backend).collect());
     Value::Object(rule)

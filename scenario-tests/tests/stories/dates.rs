@@ -67,6 +67,16 @@ async fn status(world: &World, holdfast: &Holdfast, code: i32, words: &[&str]) -
     .await
 }
 
+/// Waits until the explanation of a request has this exit code and this text.
+async fn comes_to_explain(world: &World, holdfast: &Holdfast, url: &str, code: i32, words: &str) -> Result<()> {
+    let address = format!("127.0.0.1:{}", holdfast.options.diagnostics);
+    until(&format!("explain {url} ends with {code} and has {words:?}"), || async {
+        let explained = world.command(&["explain", "--diagnostics", &address, "GET", url]).await?;
+        explained.expect_code(code)?.expect_output(&[words]).map(drop)
+    })
+    .await
+}
+
 /// Waits until a metric of the certificates in the namespace differs from the current time by about these seconds.
 async fn metric(holdfast: &Holdfast, name: &str, seconds: i64) -> Result<()> {
     let labels = ["gateway=\"default/public\"", "namespace=\"default\""];
@@ -127,6 +137,8 @@ async fn without_last_valid_versions(world: World) -> Result<()> {
     )
     .await?;
     ensure!(secure(port, &short).send().await.is_err(), "the client accepts an expired certificate");
+    let url = format!("https://{HOST}:{port}/");
+    comes_to_explain(&world, &holdfast, &url, 3, "may concern   ").await?;
     metric(&holdfast, "expiry", 0).await?;
     let good = certificate(-DAY, 90 * DAY)?;
     write(&world, &good)?;
@@ -188,9 +200,12 @@ async fn authorities_of_a_proxy_that_expired(world: World) -> Result<()> {
     get(port, "/").host(HOST).comes_to_answer(503).await?;
     let named = ["1 warning", OLD, "spec.routes[0].services[0].validation", "Secret default/ca"];
     status(&world, &holdfast, 1, &named).await?;
+    let url = format!("http://{HOST}:{port}/");
+    comes_to_explain(&world, &holdfast, &url, 3, "may concern   HTTPProxy default/shop").await?;
     authorities(&good)?;
     get(port, "/").host(HOST).comes_to_reach("echo").await?;
     status(&world, &holdfast, 0, &["Everything is served as desired."]).await?;
+    comes_to_explain(&world, &holdfast, &url, 0, "forwarded to Service default/secured").await?;
 
     write(&world, &good)?;
     authorities(&certificate(-9 * DAY, -DAY)?)?;
@@ -198,14 +213,20 @@ async fn authorities_of_a_proxy_that_expired(world: World) -> Result<()> {
         "apiVersion: projectcontour.io/v1alpha1\nkind: ExtensionService\nmetadata: {{name: auth, namespace: default}}\n\
          spec: {{services: [{{name: secured, port: 8080}}], {validation}}}\n"
     );
+    let plain = extension.replace("name: auth", "name: plain").replace("spec: {", "spec: {protocol: http/1.1, ");
     let provider = format!("{{name: own, remoteJWKS: {{uri: 'https://{HOST}/keys', {validation}}}}}");
     let guarded = format!(
         "{{virtualhost: {{fqdn: guarded.example.com, tls: {{secretName: shop}}, jwtProviders: [{provider}], authorization: \
          {{extensionRef: {{name: auth, namespace: default}}}}}}, routes: [{{services: [{{name: echo, port: 8080}}]}}]}}"
     );
-    world.write("guarded.yaml", documents(&[extension, proxy("guarded", &guarded)]))?;
+    world.write("guarded.yaml", documents(&[extension, plain, proxy("guarded", &guarded)]))?;
     let checked = world.command(&["check", &world.manifests().display().to_string()]).await?;
     let provider = "spec.virtualhost.jwtProviders[0].remoteJWKS.validation";
+    ensure!(
+        !checked.output().contains("ExtensionService:default/plain: spec.validation: Secret"),
+        "{}",
+        checked.output()
+    );
     for place in ["spec.routes[0].services[0].validation", "ExtensionService:default/auth: spec.validation", provider] {
         checked.expect_code(1)?.expect_output(&[&format!("{place}: Secret default/ca: {OLD}")])?;
     }

@@ -75,6 +75,13 @@ async fn the_only_envoy_is_stopped(world: World) -> Result<()> {
         "next     kill -CONT",
     ];
     status(&world, &holdfast, &[], 1, &words).await?;
+    let diagnostics = format!("127.0.0.1:{}", holdfast.options.diagnostics);
+    let url = format!("http://127.0.0.1:{port}/");
+    until("explain does not promise an answer", || async {
+        let explained = world.command(&["explain", "--diagnostics", &diagnostics, "GET", &url]).await?;
+        explained.expect_code(3)?.expect_output(&["may concern   Gateway default/public"]).map(drop)
+    })
+    .await?;
     counted(&holdfast, 1.0).await?;
     until("the connection is closed", || async {
         let now = holdfast.metric("holdfast_xds_connected_envoys", &["gateway=\"default/public\""]).await?;

@@ -222,8 +222,9 @@ pub(crate) async fn explanation(
     if !state.health.translation.load(Relaxed) {
         return Err((StatusCode::SERVICE_UNAVAILABLE, "the objects have not been translated yet".into()));
     }
+    let health = state.health.reported();
     let facts = state.handle.query(|core| {
-        let running = RunningFacts::new(&core.engine, core.places.clone());
+        let running = RunningFacts::new(&core.engine, core.places.clone(), health);
         ExplainFacts::of_running(&core.engine, core.published.clone(), running)
     });
     let facts = facts.await.ok_or((StatusCode::SERVICE_UNAVAILABLE, "ending".to_owned()))?;

@@ -12,6 +12,7 @@ use holdfast_engine::report::{GatewayView, ListenerView, ReplacementView};
 use holdfast_envoy::explain::answer::ExplainedAnswer;
 use holdfast_envoy::explain::request::ExplainRequest;
 use holdfast_envoy::explain::{Explanation, RouteCandidate, explain};
+use holdfast_envoy::model::table::Host;
 use holdfast_graph::ObjectKey;
 use holdfast_translate::query::chain_units::UnservedListener;
 use holdfast_xds::Snapshot;
@@ -138,7 +139,7 @@ impl ExplainReport {
         let object = route.and_then(|route| route.object.as_ref());
         let section = route.and_then(|route| section(&facts.objects, route));
         let replacement = name.as_ref().and_then(|name| replacement(facts, name, &way, section.as_deref()));
-        let closed_by = name.as_ref().map(|name| closed_by(facts, name, &way, request.port)).unwrap_or_default();
+        let closed_by = name.as_ref().map(|name| closed_by(facts, name, &way, &request)).unwrap_or_default();
         let place = (way.route_configuration.as_deref().unwrap_or_default(), request.port);
         let policies = object.zip(section.as_deref()).zip(gateway);
         let policies = policies.map(|(rule, gateway)| facts.policies.of(rule, gateway, place)).unwrap_or_default();
@@ -215,16 +216,20 @@ fn select<'g>(
 }
 
 /// Returns the faults because of which there is no connection: of the listener with the filter chain that refuses it, or
-/// of all listeners of the port that take no part.
-fn closed_by(facts: &ExplainFacts, gateway: &str, way: &Explanation, port: u16) -> Vec<Fault> {
+/// of all listeners that take no part and have the port and the host.
+fn closed_by(facts: &ExplainFacts, gateway: &str, way: &Explanation, request: &ExplainRequest) -> Vec<Fault> {
     if !matches!(way.answer, ExplainedAnswer::NoConnection { .. }) {
         return Vec::new();
     }
     let chosen = way.chains.iter().find(|chain| chain.why_not.is_none());
     let closed = facts.unserved_listeners.get(gateway).into_iter().flatten();
+    let host = Host::new(Some(&request.chain_host().to_ascii_lowercase().into()));
     let closed = closed.filter(|listener| match chosen {
         Some(chain) => listener.chain == chain.name,
-        None => listener.port == port,
+        None => {
+            let may_be_meant = request.tls || !listener.tls;
+            listener.port == request.port && may_be_meant && listener.host.covers(&host)
+        }
     });
     closed.flat_map(|listener| listener.faults.iter().cloned()).collect()
 }

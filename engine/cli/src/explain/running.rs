@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::snapshot::ObjectSnapshot;
+use holdfast_check::certificate::DateFault;
 use holdfast_check::time::Moment;
 use holdfast_engine::engine::Engine;
+use holdfast_engine::health::{Health, HealthFinding};
 use holdfast_envoy::model::table::Host;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport};
 use holdfast_graph::{Node, ObjectKey};
@@ -24,6 +26,8 @@ pub(crate) struct RunningFacts {
     /// The objects that each backfilled object affects.
     affected: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     places: ManifestPositions,
+    /// The health after the last change; unset before the first report.
+    health: Option<Arc<Health>>,
 }
 
 /// An earlier version that is served instead of the desired one.
@@ -58,7 +62,7 @@ pub(crate) struct MatchedObject {
 
 impl RunningFacts {
     /// The facts of this moment.
-    pub(crate) fn new(engine: &Engine, places: ManifestPositions) -> Self {
+    pub(crate) fn new(engine: &Engine, places: ManifestPositions, health: Option<Arc<Health>>) -> Self {
         let report = engine.fallback();
         let affected = report.backfilled_objects.iter().map(|backfilled| {
             let key = backfilled.object.key();
@@ -66,7 +70,7 @@ impl RunningFacts {
             (key, reached.into_iter().map(|affected| affected.node.key).collect())
         });
         let affected = affected.collect();
-        Self { report, affected, places }
+        Self { report, affected, places, health }
     }
 
     /// The Envoys of a Gateway.
@@ -99,8 +103,30 @@ impl RunningFacts {
         let steps =
             deviations.into_iter().flat_map(|all| all.broken.iter().chain(all.steps.keys().map(|node| &node.key)));
         let broken = self.report.broken_objects.iter().filter(|broken| broken.gateways.contains(gateway));
-        let all: BTreeSet<ObjectKey> = steps.cloned().chain(broken.map(|broken| broken.object.key())).collect();
+        let reported = self.reported(gateway, host);
+        let all = steps.cloned().chain(broken.map(|broken| broken.object.key())).chain(reported);
+        let all: BTreeSet<ObjectKey> = all.collect();
         all.into_iter().filter(|key| objects.get(key).is_none_or(|object| may_claim(&object.body, host))).collect()
+    }
+
+    /// The objects of what is reported at a Gateway although the configuration of Envoys is the desired one, and by which
+    /// clients of a host may get an error: an Envoy that does not answer, and certificates that are not valid now.
+    fn reported(&self, gateway: &str, host: &str) -> impl Iterator<Item = ObjectKey> {
+        let [not_yet_valid, expired, _] = DateFault::REASONS;
+        let is_about_dates = move |finding: &&HealthFinding| [not_yet_valid, expired].contains(&&*finding.reason);
+        let findings = self
+            .health
+            .iter()
+            .flat_map(move |health| health.outages.iter().chain(health.warnings.iter().filter(is_about_dates)));
+        let is_here = |finding: &&HealthFinding| {
+            let at_hosts =
+                finding.served.iter().filter(|served| *served.gateway == *gateway && !served.hosts.is_empty());
+            let mut hosts = at_hosts.flat_map(|served| &served.hosts).peekable();
+            let is_of_host = hosts.peek().is_none() || hosts.any(|own| may_be(own, host));
+            finding.gateways.contains(gateway) && is_of_host
+        };
+        let objects = findings.filter(is_here).flat_map(|finding| &finding.objects);
+        objects.map(|subject| subject.object.key()).collect::<Vec<_>>().into_iter()
     }
 
     fn served(&self, backfilled: &BackfilledObject) -> ServedEarlier {
@@ -123,6 +149,10 @@ fn may_claim(body: &Body, host: &str) -> bool {
     match body {
         Body::HttpRoute(route) => any(&route.hostnames),
         Body::GrpcRoute(route) => any(&route.hostnames),
+        Body::HttpProxy(proxy) => {
+            let own = proxy.virtual_host.as_ref().and_then(|own| own.written.as_ref());
+            own.is_none_or(|own| any(std::slice::from_ref(&own.fqdn)))
+        }
         _ => true,
     }
 }

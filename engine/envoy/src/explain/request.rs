@@ -22,6 +22,11 @@ pub struct ExplainRequest {
 }
 
 impl ExplainRequest {
+    /// Returns the host that selects a filter chain: the server name, or the host of the authority.
+    pub fn chain_host(&self) -> &str {
+        self.server_name.as_deref().unwrap_or_else(|| split_port(&self.authority).0)
+    }
+
     /// Reads a request. A header `Host` replaces the host of the URL, but not the server name.
     ///
     /// # Errors

@@ -73,7 +73,8 @@ pub(super) fn chain_suspects(
         unproven.extend(parts.filters.into_iter().filter(|content| !state.evidence.proof.is_known_good(content)));
     }
     if !unproven.is_empty() {
-        for (content, owner, _) in inputs.translator.filters(&state.id.gateway) {
+        let served = inputs.translator.served_filters(&state.id.fleet);
+        for (content, owner, _) in inputs.translator.filters(&state.id.gateway).into_iter().chain(served) {
             if unproven.contains(&content) {
                 let owner = Node::whole(owner);
                 suspects.entry(owner.clone()).or_default().insert(content, owner);

@@ -42,7 +42,9 @@ pub(super) fn absent_from_trial(state: &SuspectInputs<'_>, inputs: &StepInputs<'
     let routes = tables.flat_map(|(_, parts)| parts.into_keys());
     let policies = keys.iter().filter_map(|key| inputs.translator.policy(key));
     let contents = policies.flat_map(|plan| plan.contents()).map(|(_, content)| content);
-    let filters = inputs.translator.filters(&state.id.gateway).into_iter().map(|(content, _, _)| content);
+    let served = inputs.translator.served_filters(&state.id.fleet);
+    let filters = inputs.translator.filters(&state.id.gateway).into_iter().chain(served);
+    let filters = filters.map(|(content, _, _)| content);
     let answers = testing.iter().filter(|subject| blame::is_replacement(&state.id.fleet, subject, inputs));
     let answers = answers.flat_map(|subject| subject.contents.keys().copied());
     let parts = routes.chain(contents).chain(filters).chain(answers);

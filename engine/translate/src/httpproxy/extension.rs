@@ -111,6 +111,7 @@ fn verification(
     }
     match validation::read(key, "", written.validation.as_ref(), reader) {
         Ok(UpstreamVerification { required, warning }) => {
+            let warning = warning.filter(|_| plain.is_none());
             findings.extend(warning.map(|warning| warning.found(key, FIELD, "SpecError")));
             required
         }

@@ -149,13 +149,13 @@ fn ranked(
     settings: &Settings,
     reader: &Reader<'_>,
 ) -> (Vec<Leaf>, Vec<Finding>) {
-    let claimed = claimed_today(root, members, settings, reader);
+    let today = TodaysRoutes::of(root, members, settings, reader);
     let is_stand_in = |leaf: &Leaf| reader.over.is_some_and(|over| over.objects.contains_key(&leaf.owner));
     let is_claimed =
-        |leaf: &Leaf| !is_stand_in(leaf) || claimed.contains(&(leaf.owner.clone(), leaf.conditions.clone()));
+        |leaf: &Leaf| !is_stand_in(leaf) || today.written.contains(&(leaf.owner.clone(), leaf.conditions.clone()));
     let (mut leaves, duplicates) = duplicates::judge(leaves, is_claimed);
     for leaf in leaves.iter_mut().filter(|leaf| leaf.origin == RouteOrigin::Written && !is_claimed(leaf)) {
-        leaf.origin = given_up(leaf, reader);
+        leaf.origin = given_up(leaf, &today, reader);
     }
     (leaves, duplicates)
 }
@@ -215,42 +215,58 @@ impl Routes<'_> {
     }
 }
 
-/// Returns the conditions that HTTPProxies with a stand-in version claim today.
-fn claimed_today(
-    key: &ObjectKey,
-    members: &BTreeSet<ObjectKey>,
-    settings: &Settings,
-    reader: &Reader<'_>,
-) -> HashSet<(ObjectKey, Conditions)> {
-    let Some(over) = reader.over else { return HashSet::new() };
-    let is_stand_in = |owner: &ObjectKey| over.objects.contains_key(owner);
-    let proxy = |key: &ObjectKey| match reader.objects.get(key).map(|object| (object, &object.body)) {
-        Some((object, Body::HttpProxy(proxy))) if is_ours(object, proxy, settings) => Some(proxy.clone()),
-        _ => None,
-    };
-    let Some(root) = proxy(key).filter(|_| members.iter().any(is_stand_in)) else { return HashSet::new() };
-    let today = includes::read(key, &root, &mut Budgets::new(narrowing::limits(settings)), &mut |child| {
-        proxy(child).ok_or(NOT_FOUND)
-    });
-    let written = today.leaves.into_iter().filter(|leaf| leaf.origin == RouteOrigin::Written);
-    written.filter(|leaf| is_stand_in(&leaf.owner)).map(|leaf| (leaf.owner, leaf.conditions)).collect()
+/// The routes that HTTPProxies with a stand-in version have today.
+#[derive(Default)]
+struct TodaysRoutes {
+    /// The conditions of the routes that can be read.
+    written: HashSet<(ObjectKey, Conditions)>,
+    /// The indexes of the routes that cannot be read as they are written.
+    broken: HashSet<(ObjectKey, usize)>,
+}
+
+impl TodaysRoutes {
+    fn of(key: &ObjectKey, members: &BTreeSet<ObjectKey>, settings: &Settings, reader: &Reader<'_>) -> Self {
+        let Some(over) = reader.over else { return Self::default() };
+        let is_stand_in = |owner: &ObjectKey| over.objects.contains_key(owner);
+        let proxy = |key: &ObjectKey| match reader.objects.get(key).map(|object| (object, &object.body)) {
+            Some((object, Body::HttpProxy(proxy))) if is_ours(object, proxy, settings) => Some(proxy.clone()),
+            _ => None,
+        };
+        let Some(root) = proxy(key).filter(|_| members.iter().any(is_stand_in)) else { return Self::default() };
+        let tree = includes::read(key, &root, &mut Budgets::new(narrowing::limits(settings)), &mut |child| {
+            proxy(child).ok_or(NOT_FOUND)
+        });
+        let mut today = Self::default();
+        for leaf in tree.leaves.into_iter().filter(|leaf| is_stand_in(&leaf.owner)) {
+            if let What::Route { index, broken: Some(_) } = leaf.what {
+                today.broken.insert((leaf.owner.clone(), index));
+            }
+            if leaf.origin == RouteOrigin::Written {
+                today.written.insert((leaf.owner, leaf.conditions));
+            }
+        }
+        today
+    }
 }
 
 /// Returns the rank of a route that exists in the stand-in version of its HTTPProxy only: after all routes that are
-/// claimed today. If the desired route at its index is unreadable, or has a regex that an Envoy may refuse, the rank is
-/// after equal routes.
-fn given_up(leaf: &Leaf, reader: &Reader<'_>) -> RouteOrigin {
+/// claimed today. If the desired route at its index cannot be read, or has a regex that an Envoy may refuse, the rank
+/// is after equal routes.
+fn given_up(leaf: &Leaf, today: &TodaysRoutes, reader: &Reader<'_>) -> RouteOrigin {
     let What::Route { index, .. } = leaf.what else { return leaf.origin };
-    let Some(Body::HttpProxy(today)) = reader.objects.get(&leaf.owner).map(|object| &object.body) else {
+    let Some(Body::HttpProxy(desired)) = reader.objects.get(&leaf.owner).map(|object| &object.body) else {
         return RouteOrigin::Placeholder;
     };
+    if today.broken.contains(&(leaf.owner.clone(), index)) {
+        return RouteOrigin::Placeholder;
+    }
     let has_regex = |condition: &MatchCondition| {
         let MatchCondition { prefix: _, exact: _, regex, header, query_parameter } = condition;
         let of_header = header.as_ref().and_then(|header| header.regex.as_ref());
         let of_query = query_parameter.as_ref().and_then(|query| query.regex.as_ref());
         regex.as_ref().or(of_header).or(of_query).is_some_and(|pattern| !pattern.is_empty())
     };
-    match today.routes.get(index) {
+    match desired.routes.get(index) {
         Some(ProxyEntry::Broken { .. }) => RouteOrigin::Placeholder,
         Some(ProxyEntry::Decoded(route)) if route.conditions.iter().flatten().any(has_regex) => {
             RouteOrigin::Placeholder

@@ -11,6 +11,7 @@ use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::encode;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::inspect::chain_parts;
+use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Content, Node, ObjectKey};
 
 use crate::Translator;
@@ -30,6 +31,10 @@ const TLS_OF_HOST: &str = "spec.virtualhost.tls";
 pub struct UnservedListener {
     /// The bound port.
     pub port: u16,
+    /// The hosts of the listener.
+    pub host: Host,
+    /// Whether the listener uses TLS.
+    pub tls: bool,
     /// The name of the filter chain that refuses its connections; a listener that takes no part has no chain.
     pub chain: String,
     /// The faults that are the reason.
@@ -71,7 +76,8 @@ impl Translator {
             let (object, field) = self.written(gateway, listener)?;
             let is_own = |fault: &&Fault| fault.is_error() && fault.object == object && is_within(&fault.field, field);
             let faults = faults.iter().filter(is_own).cloned().collect();
-            Some(UnservedListener { port: listener.port, chain: names::refusal(&listener.name), faults })
+            let (host, chain) = (listener.host(), names::refusal(&listener.name));
+            Some(UnservedListener { port: listener.port, host, tls: listener.https, chain, faults })
         });
         closed.collect()
     }

@@ -53,6 +53,12 @@ impl Translator {
         of_routes.chain(of_levels).collect()
     }
 
+    /// Returns the filters of routes that a fleet gets in another version than the desired one, as [`Self::filters`].
+    pub fn served_filters(&self, fleet: &FleetId) -> Vec<(Content, ObjectKey, Node)> {
+        let served = self.variants.routes.iter().filter(|((id, _), _)| id == fleet);
+        served.flat_map(|(_, plan)| filters_in(plan)).collect()
+    }
+
     /// Returns the filters that policies of a Gateway and its listeners require, each with such a policy. If Envoy
     /// refuses a filter, the policy closes its targets.
     fn level_filters(&self, gateway: &ObjectKey) -> Vec<(ChainFilter, Node)> {
