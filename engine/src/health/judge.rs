@@ -71,10 +71,14 @@ pub fn present(facts: &Facts) -> Vec<Present> {
     facts.found.iter().map(of).collect()
 }
 
-/// Returns the identifier of a finding in the ledger: the object, the part of it at fault, and whether it is an error
-/// or a warning.
+/// Returns the identifier of a finding in the ledger: the object, the part of it at fault, and the sort of the fault. A
+/// certificate that expires, and a Secret that is deleted later, are two faults of one field.
 fn id(found: &ObjectProblem) -> String {
-    let sort = if found.class == Class::Ignored { "warning" } else { "error" };
+    let sort = match found.class {
+        Class::Ignored => "warning",
+        Class::Referential => "reference",
+        Class::Invalid | Class::Conflict => "error",
+    };
     format!("{} {} {sort}", found.object.key(), unit(&found.field))
 }
 

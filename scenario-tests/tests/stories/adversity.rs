@@ -135,7 +135,8 @@ async fn port_is_taken_during_a_restart(world: World) -> Result<()> {
     holdfast.terminate().await?.expect_code(0)?;
     let occupant = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     holdfast = world.run_with(options).await?;
-    holdfast.comes_to_print(&["cannot bind", &format!("port {port} of 127.0.0.1 is in use by")]).await?;
+    // On a slow machine the port is known to be in use before an Envoy is there to refuse the stored listener.
+    holdfast.comes_to_print(&[&format!("port {port} of 127.0.0.1 is in use by")]).await?;
     drop(occupant);
     get(port, "/").comes_to_reach("echo").await?;
     Ok(())

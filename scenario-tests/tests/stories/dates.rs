@@ -3,7 +3,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use holdfast_check::time::Moment;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{documents, https_listener};
 use holdfast_scenario_tests::request::{HttpRequest, get};
@@ -20,6 +21,7 @@ pub(crate) fn stories() -> Vec<Story> {
         true,
         [
             the_last_valid_certificate_stays,
+            a_deleted_secret_is_a_later_fault,
             without_last_valid_versions,
             a_proxy_with_dates,
             authorities_of_a_proxy_that_expired,
@@ -117,6 +119,38 @@ async fn the_last_valid_certificate_stays(world: World) -> Result<()> {
     secure(port, &ending).comes_to_reach("echo").await?;
     write(&world, &certificate(-DAY, 90 * DAY)?)?;
     status(&world, &holdfast, 0, &["Everything is served as desired."]).await
+}
+
+/// An expired certificate, of which the last valid version is served, and the deletion of its Secret later, which refuses
+/// connections, are two faults: the outage begins with the deletion.
+async fn a_deleted_secret_is_a_later_fault(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (port, good) = (shop(&world).await?, certificate(-DAY, 90 * DAY)?);
+    write(&world, &good)?;
+    let options = HoldfastOptions::new(&world)?.args(&GATE).args(&["--use-last-valid-config-for-fallback"]);
+    let holdfast = world.run_with(options).await?;
+    secure(port, &good).comes_to_reach("echo").await?;
+    write(&world, &certificate(-9 * DAY, -DAY)?)?;
+    status(&world, &holdfast, 1, &["0 outages, 1 degraded", "the certificate expired at"]).await?;
+    let since = async |of: &str| -> Result<String> {
+        until("the finding has a time", || async {
+            let page = holdfast.diagnostics("/debug/health").await?;
+            Ok(page[of][0]["since"].as_str().with_context(|| page.to_string())?.to_owned())
+        })
+        .await
+    };
+    let expired = since("degraded").await?;
+    until("a second has passed", || async {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+        ensure!(Moment(i64::try_from(now)?).to_string() > expired, "{now}");
+        Ok(())
+    })
+    .await?;
+    world.delete("secret.yaml")?;
+    status(&world, &holdfast, 1, &["1 outage", "Secret default/shop does not exist"]).await?;
+    let deleted = since("outages").await?;
+    ensure!(deleted > expired, "the outage began at {deleted}, and the certificate expired at {expired}");
+    Ok(())
 }
 
 /// A certificate that expires without an edit is served, and reported at once.

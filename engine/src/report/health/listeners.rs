@@ -168,15 +168,23 @@ pub(in crate::report) fn roots(engine: &Engine) -> Roots {
 /// See [`Engine::roots`].
 pub(in crate::report) type Roots = BTreeMap<String, BTreeSet<ObjectKey>>;
 
-/// Returns the effect of a listener that is not served. The port of a plain listener may be served for other listeners:
-/// requests to a closed host get 404 there, and another host may answer those to a host without a place.
+/// Returns the effect of a listener that is not served. The port may be served for other listeners: requests to a closed
+/// host of a plain listener get 404 there, and another listener may answer those to a host without a place.
 pub(in crate::report) fn closed(listener: &ListenerPlan, served: &GatewayPlan) -> Gets {
     if listener.is_port_in_use {
         return Gets::PortInUse;
     }
     let is_open = |one: &ListenerPlan| !matches!(one.state, ListenerState::Out | ListenerState::Refused);
-    let mut at_port = served.all().filter(|one| one.port == listener.port && !one.https);
-    if listener.https || !at_port.any(is_open) {
+    let mut at_port = served.all().filter(|one| one.port == listener.port && one.https == listener.https);
+    if listener.https {
+        // The winner of a conflict, or a listener with a wildcard, answers the clients of the host.
+        let is_answering = |one: &ListenerPlan| {
+            one.name != listener.name && one.state == ListenerState::Serving && one.host().covers(&listener.host())
+        };
+        let is_out = listener.state == ListenerState::Out;
+        return if is_out && at_port.any(is_answering) { Gets::Nothing } else { Gets::Refused };
+    }
+    if !at_port.any(is_open) {
         return Gets::Refused;
     }
     match served.all().find(|one| one.name == listener.name).map_or(listener.state, |one| one.state) {

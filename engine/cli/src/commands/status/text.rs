@@ -102,7 +102,7 @@ impl Page<'_> {
 
     fn inputs(&self, inputs: &Inputs, text: &mut String) -> std::fmt::Result {
         if !inputs.problems.is_empty() {
-            let head = "INPUTS: an input that cannot be read keeps the content that was last read";
+            let head = "INPUTS: objects in use from an input that cannot be read stay in use, as they were last read";
             writeln!(text, "\n{}", self.style.paint("1", head))?;
         }
         for InputProblem { of, reason, message, since, next } in inputs.problems.iter().take(FINDINGS_SHOWN_MAX) {
