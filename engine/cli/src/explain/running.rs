@@ -110,7 +110,8 @@ impl RunningFacts {
     }
 
     /// The objects of what is reported at a Gateway although the configuration of Envoys is the desired one, and by which
-    /// clients of a host may get an error: an Envoy that does not answer, and certificates that are not valid now.
+    /// clients of a host may get an error: outages of listeners and of Envoys, and certificates that are not valid now.
+    /// What is at single paths is in the configuration.
     fn reported(&self, gateway: &str, host: &str) -> impl Iterator<Item = ObjectKey> {
         let [not_yet_valid, expired, _] = DateFault::REASONS;
         let is_about_dates = move |finding: &&HealthFinding| [not_yet_valid, expired].contains(&&*finding.reason);
@@ -119,10 +120,12 @@ impl RunningFacts {
             .iter()
             .flat_map(move |health| health.outages.iter().chain(health.warnings.iter().filter(is_about_dates)));
         let is_here = |finding: &&HealthFinding| {
-            let at_hosts =
-                finding.served.iter().filter(|served| *served.gateway == *gateway && !served.hosts.is_empty());
-            let mut hosts = at_hosts.flat_map(|served| &served.hosts).peekable();
-            let is_of_host = hosts.peek().is_none() || hosts.any(|own| may_be(own, host));
+            let mut here = finding.served.iter().filter(|served| *served.gateway == *gateway).peekable();
+            let is_of_host = here.peek().is_none()
+                || here.any(|served| {
+                    let mut hosts = served.hosts.iter();
+                    served.paths.is_empty() && (served.hosts.is_empty() || hosts.any(|own| may_be(own, host)))
+                });
             finding.gateways.contains(gateway) && is_of_host
         };
         let objects = findings.filter(is_here).flat_map(|finding| &finding.objects);

@@ -105,6 +105,13 @@ async fn of_a_running_holdfast(world: World) -> Result<()> {
         "0 pending",
     ];
     comes_to_explain(&world, &holdfast, &url("/cart"), 0, &words).await?;
+    // A missing backend at another path concerns no request to this one.
+    let away = format!("rules:\n{}", rule("{type: PathPrefix, value: /away}", "gone"));
+    world.route("away", &away)?;
+    comes_to_explain(&world, &holdfast, &url("/away"), 1, &["Service default/gone"]).await?;
+    comes_to_explain(&world, &holdfast, &url("/cart"), 0, &words).await?;
+    world.delete("route-away.yaml")?;
+    comes_to_explain(&world, &holdfast, &url("/away"), 1, &["404"]).await?;
     // A broken route of another host concerns no request to this one; a route of all hosts may.
     let pay = format!("rules:\n{}", rule(broken, "old"));
     world.route("pay", &format!("hostnames: [pay.test]\n{pay}"))?;
