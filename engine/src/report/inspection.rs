@@ -15,6 +15,8 @@ use holdfast_fallback::rollout::Stage;
 use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::trials;
 use holdfast_graph::{Affected, Content, Detected, Node, ObjectKey, Step, Verdict};
+use holdfast_translate::gateway::GatewayPlan;
+use holdfast_translate::listener::ListenerState;
 use holdfast_translate::query::chain_units::UnservedListener;
 use holdfast_xds::ResourceType;
 use serde_json::{Value, json};
@@ -91,10 +93,11 @@ impl Engine {
 
     /// Returns the desired listeners that serve no request, by Gateway (`namespace/name`).
     pub fn unserved_listeners(&self) -> BTreeMap<String, Vec<UnservedListener>> {
-        let faults = self.faults();
-        let gateways = self.translator.plans().into_iter();
-        let closed = gateways.map(|(key, _)| (key.namespaced_name(), self.translator.unserved_listeners(key, &faults)));
-        closed.filter(|(_, listeners)| !listeners.is_empty()).collect()
+        let is_closed = |plan: &GatewayPlan| plan.all().any(|listener| listener.state != ListenerState::Serving);
+        let mut gateways = self.translator.plans().into_iter().filter(|(_, plan)| is_closed(plan)).peekable();
+        // Collecting the faults of all routes takes time.
+        let faults = if gateways.peek().is_some() { self.faults() } else { Vec::new() };
+        gateways.map(|(key, _)| (key.namespaced_name(), self.translator.unserved_listeners(key, &faults))).collect()
     }
 
     /// Returns the Gateways at which a route, or the host of a root HTTPProxy, is served or should be served.

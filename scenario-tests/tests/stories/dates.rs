@@ -55,6 +55,16 @@ async fn shop(world: &World) -> Result<u16> {
     Ok(port)
 }
 
+/// Serves a route with a valid certificate, and with last valid versions: the port, the certificate, and Holdfast.
+async fn last_valid_shop(world: &World) -> Result<(u16, Certificate, Holdfast)> {
+    let (port, good) = (shop(world).await?, certificate(-DAY, 90 * DAY)?);
+    write(world, &good)?;
+    let options = HoldfastOptions::new(world)?.args(&GATE).args(&["--use-last-valid-config-for-fallback"]);
+    let holdfast = world.run_with(options).await?;
+    secure(port, &good).comes_to_reach("echo").await?;
+    Ok((port, good, holdfast))
+}
+
 fn write(world: &World, certificate: &Certificate) -> Result<()> {
     world.write("secret.yaml", documents(&[certificate.secret("default", "shop")]))
 }
@@ -95,11 +105,7 @@ async fn metric(holdfast: &Holdfast, name: &str, seconds: i64) -> Result<()> {
 /// Neither an expired certificate nor one that is not valid yet replaces a valid one.
 async fn the_last_valid_certificate_stays(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let (port, good) = (shop(&world).await?, certificate(-DAY, 90 * DAY)?);
-    write(&world, &good)?;
-    let options = HoldfastOptions::new(&world)?.args(&GATE).args(&["--use-last-valid-config-for-fallback"]);
-    let holdfast = world.run_with(options).await?;
-    secure(port, &good).comes_to_reach("echo").await?;
+    let (port, good, holdfast) = last_valid_shop(&world).await?;
     status(&world, &holdfast, 0, &["Everything is served as desired."]).await?;
     metric(&holdfast, "expiry", 90 * DAY).await?;
     metric(&holdfast, "notice", 76 * DAY).await?;
@@ -125,11 +131,7 @@ async fn the_last_valid_certificate_stays(world: World) -> Result<()> {
 /// connections, are two faults: the outage begins with the deletion.
 async fn a_deleted_secret_is_a_later_fault(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let (port, good) = (shop(&world).await?, certificate(-DAY, 90 * DAY)?);
-    write(&world, &good)?;
-    let options = HoldfastOptions::new(&world)?.args(&GATE).args(&["--use-last-valid-config-for-fallback"]);
-    let holdfast = world.run_with(options).await?;
-    secure(port, &good).comes_to_reach("echo").await?;
+    let (_, _, holdfast) = last_valid_shop(&world).await?;
     write(&world, &certificate(-9 * DAY, -DAY)?)?;
     status(&world, &holdfast, 1, &["0 outages, 1 degraded", "the certificate expired at"]).await?;
     let since = async |of: &str| -> Result<String> {

@@ -64,13 +64,23 @@ async fn colour(browser: &Browser, host: &str) -> Result<String> {
     Ok(browser.run(&script).await?.as_str().unwrap_or_default().to_owned())
 }
 
-async fn an_open_page_follows_a_mistake_and_its_repair(world: World) -> Result<()> {
-    let _echo = world.backend("echo").await?;
+/// A route of the host `shop.test` to a Service.
+fn shop(service: &str) -> String {
+    format!("hostnames: [shop.test]\nrules:\n{}", rule("{value: /}", service))
+}
+
+/// Serves the host `shop.test` by the backend `echo`: the port, and Holdfast.
+async fn served_shop(world: &World) -> Result<(u16, Holdfast)> {
     let port = world.gateway()?;
-    let shop = |service: &str| format!("hostnames: [shop.test]\nrules:\n{}", rule("{value: /}", service));
     world.route("shop", &shop("echo"))?;
     let holdfast = world.run().await?;
     get(port, "/").host("shop.test").comes_to_reach("echo").await?;
+    Ok((port, holdfast))
+}
+
+async fn an_open_page_follows_a_mistake_and_its_repair(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (port, holdfast) = served_shop(&world).await?;
     let browser = Browser::start(&world, ColourScheme::Light).await?;
     browser.open(&address(&holdfast, "/")).await?;
     browser.comes_to_show(&["Everything is served as desired.", "shop.test", "1 of 1 connected here"]).await?;
@@ -96,11 +106,7 @@ async fn an_open_page_follows_a_mistake_and_its_repair(world: World) -> Result<(
 /// If the stream of changes is refused, the page is loaded again every few seconds.
 async fn an_open_page_without_a_stream_follows_as_well(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let port = world.gateway()?;
-    let shop = |service: &str| format!("hostnames: [shop.test]\nrules:\n{}", rule("{value: /}", service));
-    world.route("shop", &shop("echo"))?;
-    let holdfast = world.run().await?;
-    get(port, "/").host("shop.test").comes_to_reach("echo").await?;
+    let (_, holdfast) = served_shop(&world).await?;
     let relay = WithoutLive::start(holdfast.options.diagnostics).await?;
     let browser = Browser::start(&world, ColourScheme::Light).await?;
     browser.open(&format!("http://127.0.0.1:{}/", relay.port)).await?;

@@ -17,6 +17,7 @@ pub(crate) fn stories() -> Vec<Story> {
             another_team_adds_a_host_and_a_port,
             the_older_claim_keeps_the_host,
             with_tls_and_a_certificate_of_its_own,
+            a_claimed_host_with_tls_is_answered_by_its_owner,
             policies_of_a_set_hold_for_its_listeners,
             policies_of_a_set_hold_with_tls,
             unreadable_set_stays,
@@ -191,6 +192,30 @@ async fn with_tls_and_a_certificate_of_its_own(world: World) -> Result<()> {
     }
     others.stop_expecting(Shot::is_ok).await?;
     Ok(())
+}
+
+/// A ListenerSet claims a port and host that a TLS listener of the Gateway has: the Gateway answers, and the report has
+/// no refused connections.
+async fn a_claimed_host_with_tls_is_answered_by_its_owner(world: World) -> Result<()> {
+    const HOST: &str = "shop.example.com";
+    let _own = world.backend("own").await?;
+    let (port, certificate) = (world.port()?, Certificate::of(&[HOST])?);
+    let claim = https_listener("web", port, HOST, &["shop"]);
+    gateway(&world, "All", &claim)?;
+    set(&world, "team", "late", 2, &claim)?;
+    world
+        .write("secret.yaml", documents(&["default", "team"].map(|namespace| certificate.secret(namespace, "shop"))))?;
+    world.route("own", &to("own"))?;
+    let holdfast = world.run().await?;
+    secure(port, HOST, &certificate).comes_to_reach("own").await?;
+    let address = format!("127.0.0.1:{}", holdfast.options.diagnostics);
+    until("the conflict is reported, and no refused connection", || async {
+        let status = world.command(&["status", "--diagnostics", &address]).await?;
+        status.expect_code(1)?.expect_output(&["ListenerSet team/late", "left out"])?;
+        ensure!(!status.output().contains("are refused"), "{}", status.output());
+        Ok(())
+    })
+    .await
 }
 
 /// Writes a TrafficPolicy of a ListenerSet, or of one of its listeners.

@@ -112,7 +112,7 @@ impl RunningFacts {
     /// The objects of what is reported at a Gateway although the configuration of Envoys is the desired one, and by which
     /// clients of a host may get an error: outages of listeners and of Envoys, and certificates that are not valid now.
     /// What is at single paths is in the configuration.
-    fn reported(&self, gateway: &str, host: &str) -> impl Iterator<Item = ObjectKey> {
+    fn reported(&self, gateway: &str, host: &str) -> Vec<ObjectKey> {
         let [not_yet_valid, expired, _] = DateFault::REASONS;
         let is_about_dates = move |finding: &&HealthFinding| [not_yet_valid, expired].contains(&&*finding.reason);
         let findings = self
@@ -129,7 +129,7 @@ impl RunningFacts {
             finding.gateways.contains(gateway) && is_of_host
         };
         let objects = findings.filter(is_here).flat_map(|finding| &finding.objects);
-        objects.map(|subject| subject.object.key()).collect::<Vec<_>>().into_iter()
+        objects.map(|subject| subject.object.key()).collect()
     }
 
     fn served(&self, backfilled: &BackfilledObject) -> ServedEarlier {

@@ -20,7 +20,7 @@ pub const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 /// The path that means standard input, for commands that read once.
 pub const STDIN: &str = "-";
 /// What follows a problem of a file, about its objects. A deletion may have come before: then none is in use.
-const KEPT: &str = "; objects from it that are in use stay in use";
+pub(super) const KEPT: &str = "; objects from it that are in use stay in use";
 
 /// How often the files are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -237,7 +237,7 @@ impl Manifests {
                 let mut file = last.unwrap_or_else(|| File::empty(found));
                 let kept = match self.readings {
                     Readings::Once => "",
-                    Readings::Repeated => "; objects from it that are in use stay in use",
+                    Readings::Repeated => files::KEPT,
                 };
                 let message = format!("cannot be read: {error}{kept}");
                 file.contents.problems = vec![Problem::of_file(found.name.clone(), message)];
