@@ -53,7 +53,7 @@ pub(crate) struct Cursor {
     pub(crate) flights: Flights,
     /// Resources that the client reported when it connected, as long as nothing else was sent for them.
     claims: BTreeMap<Arc<str>, Version>,
-    /// Resources that the client already had when they were due, not reported yet.
+    /// Resources that the client already had when they, or other versions of them, were due; not reported yet.
     met: Vec<(Arc<str>, Version)>,
 }
 
@@ -420,7 +420,9 @@ impl Cursor {
         let (name, _) = self.changes.first()?;
         let name = name.clone();
         let due = self.changes.take(&name)?;
-        self.claims.remove(&name);
+        // The client had this version until now, whatever it answers to the next one.
+        let claimed = self.claims.remove(&name);
+        self.met.extend(claimed.map(|version| (name.clone(), version)));
         let resource = self.seen.get(&name).cloned();
         let version = resource.as_ref().map(|resource| resource.version);
         Some((SentName { name, version, before: due.held }, resource, due.since))

@@ -228,6 +228,7 @@ impl ClientStream {
                         Some(message) => permit.send(Ok(message)),
                         None => may_send = false,
                     }
+                    self.report_pending().await;
                     continue;
                 }
             }

@@ -41,9 +41,9 @@ pub struct Refusal {
     pub message: String,
     /// The class of the refusal.
     pub class: RefusalClass,
-    /// Whether another Envoy refused the version as well.
+    /// The nodes of all Envoys that refused the version.
     #[serde(skip)]
-    pub is_confirmed: bool,
+    pub refusers: BTreeSet<Arc<str>>,
 }
 
 impl Refusal {
@@ -51,6 +51,11 @@ impl Refusal {
     /// fleet.
     pub fn is_learned(&self) -> bool {
         *self.node == *PROBE
+    }
+
+    /// Returns whether more than one Envoy refused the version.
+    pub fn is_confirmed(&self) -> bool {
+        self.refusers.len() > 1
     }
 
     /// Returns Envoy's message, with the consequence where the cause is not the content.
@@ -239,7 +244,7 @@ impl Hold {
             build: build.clone(),
             message: message.to_owned(),
             class: RefusalClass::Content,
-            is_confirmed: false,
+            refusers: BTreeSet::from([node.clone()]),
         };
         self.note((slot.clone(), version), refusal)
     }
@@ -285,9 +290,9 @@ impl Hold {
         self.refused.iter().find(|((_, refused), _)| *refused == version).map(|(_, refusal)| refusal)
     }
 
-    /// Returns the versions that only this Envoy refused, with its messages.
+    /// Returns the versions that this Envoy refused, with the newest message about each.
     pub fn refused_by(&self, node: &str) -> Vec<(Slot, Version, String)> {
-        let own = self.refused.iter().filter(|(_, refusal)| *refusal.node == *node && !refusal.is_confirmed);
+        let own = self.refused.iter().filter(|(_, refusal)| refusal.refusers.contains(node));
         own.map(|((slot, version), refusal)| (slot.clone(), *version, refusal.message.clone())).collect()
     }
 
@@ -356,9 +361,23 @@ impl Hold {
         }
     }
 
+    /// Removes an Envoy from all refusals. Returns the versions that no other Envoy refused; they may be offered again.
+    pub fn forget_refuser(&mut self, node: &str) -> Vec<(Slot, Version)> {
+        let mut alone = Vec::new();
+        for (form, refusal) in self.refused.iter_mut().filter(|(_, refusal)| refusal.refusers.contains(node)) {
+            refusal.refusers.remove(node);
+            match refusal.refusers.first() {
+                Some(other) => refusal.node = other.clone(),
+                None => alone.push(form.clone()),
+            }
+        }
+        alone.iter().for_each(|(slot, version)| self.pardon(slot, *version));
+        alone
+    }
+
     fn note(&mut self, form: (Slot, Version), mut refusal: Refusal) -> bool {
         let before = self.refused.get(&form).filter(|before| !before.is_learned());
-        refusal.is_confirmed = before.is_some_and(|before| before.is_confirmed || before.node != refusal.node);
+        refusal.refusers.extend(before.into_iter().flat_map(|before| before.refusers.iter().cloned()));
         if let Some(pending) = self.pending.get_mut(&form.0) {
             pending.retain(|resource| resource.version != form.1);
         }

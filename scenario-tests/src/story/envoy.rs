@@ -42,6 +42,8 @@ pub struct Envoy {
     turn: u64,
     /// Whether this stream began with versions.
     pub resumed: bool,
+    /// The versions that this stream began with and that the server has not reported yet.
+    claims: BTreeMap<ResourceSlot, Version>,
 }
 
 impl Envoy {
@@ -59,6 +61,7 @@ impl Envoy {
             refused,
             turn: 0,
             resumed: false,
+            claims: BTreeMap::new(),
         }
     }
 
@@ -69,8 +72,28 @@ impl Envoy {
         self.refused.clear();
         self.turn = 0;
         self.sent = self.taken.iter().map(|(slot, resource)| (slot.clone(), resource.version)).collect();
+        self.claims = self.sent.clone();
+        // Of Secrets, no version is believed.
+        self.claims.retain(|(kind, _), _| *kind != ResourceType::Secret);
         self.resumed = !self.taken.is_empty();
         self.resumed
+    }
+
+    /// Returns the answers of the server about resources that the Envoy had when it connected, once.
+    pub fn claimed(&mut self) -> Vec<Answer> {
+        let mut claims: BTreeMap<ResourceType, Vec<_>> = BTreeMap::new();
+        for ((kind, name), version) in std::mem::take(&mut self.claims) {
+            claims.entry(kind).or_default().push((name, Some(version)));
+        }
+        let answers = claims.into_iter().map(|(kind, resources)| Answer {
+            fleet: self.id.fleet.clone(),
+            node: self.id.node.clone(),
+            build: self.id.build.clone(),
+            kind,
+            outcome: Outcome::Acknowledged,
+            resources,
+        });
+        answers.collect()
     }
 
     /// Allows the server to send these refused contents again.
@@ -92,6 +115,7 @@ impl Envoy {
     pub fn forget(&mut self) {
         self.taken.clear();
         self.sent.clear();
+        self.claims.clear();
     }
 
     /// Returns whether the Envoy subscribes to a resource. It subscribes to a route configuration or certificate only

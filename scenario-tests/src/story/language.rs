@@ -138,6 +138,8 @@ pub enum StoryStep {
     Stop,
     /// Starts Holdfast, which reads the store; it does not know any object yet.
     Start,
+    /// Starts Holdfast like `start`; no Envoy connects.
+    StartWithoutEnvoys,
     /// Reports all objects to Holdfast.
     List,
     /// Stops and starts Holdfast, and reports all objects.

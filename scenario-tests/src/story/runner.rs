@@ -88,6 +88,7 @@ pub fn take(stage: &mut StoryStage, step: &StoryStep) -> Result<()> {
             Ok(())
         }
         StoryStep::Start => stage.start(),
+        StoryStep::StartWithoutEnvoys => stage.start_without_envoys(),
         StoryStep::List => stage.list(),
         StoryStep::Restart => {
             stage.stop();

@@ -254,6 +254,7 @@ impl StoryStage {
             envoy.try_again(again);
         }
         let node = envoy.id.node.to_string();
+        events.extend(envoy.claimed().into_iter().map(Event::Answered));
         for push in envoy.pushes(&snapshot) {
             if push.kind != ResourceType::Endpoints {
                 *self.counts.pushes.entry(node.clone()).or_insert(0) += 1;
@@ -444,6 +445,14 @@ impl StoryStage {
 
     /// Starts Holdfast, which reads the store; all Envoys connect.
     pub fn start(&mut self) -> Result<()> {
+        self.start_without_envoys()?;
+        let nodes: Vec<String> = self.envoys.keys().cloned().collect();
+        let there: BTreeSet<String> = nodes.into_iter().collect();
+        self.connect(&there.into_iter().collect::<Vec<_>>())
+    }
+
+    /// Starts Holdfast, which reads the store.
+    pub fn start_without_envoys(&mut self) -> Result<()> {
         let mut restored = Restored::default();
         for scope in self.store.scopes()? {
             let mut objects = Vec::new();
@@ -462,10 +471,7 @@ impl StoryStage {
         }
         self.engine = Some(Engine::new(self.settings.clone()));
         self.hello();
-        self.happen(vec![Event::Restored(Box::new(restored))])?;
-        let nodes: Vec<String> = self.envoys.keys().cloned().collect();
-        let there: BTreeSet<String> = nodes.into_iter().collect();
-        self.connect(&there.into_iter().collect::<Vec<_>>())
+        self.happen(vec![Event::Restored(Box::new(restored))])
     }
 
     /// Reports all objects at once.

@@ -54,6 +54,7 @@ fn what_was_sent_meanwhile_has_to_be_answered() {
     send(&mut connection, "RDS add=a init=a:2");
     connection.on_snapshot(snapshot("RDS a=1"));
     assert!(connection.next_response().is_some());
+    assert_eq!(met(&mut connection), ["a"], "the version that it had before is reported, once");
     connection.on_snapshot(snapshot("RDS a=2"));
     assert_eq!(met(&mut connection), [""; 0]);
 }

@@ -9,11 +9,12 @@ use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use super::readmission::{Finding, Readmission};
 use super::taking_part::{self, Untried};
 use super::unreached::on_trial_unreached;
-use super::{accepted_versions, accused};
+use super::{accepted_versions, accused, untried_at};
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::forms::Form;
 use crate::evidence::subject::Subject;
 use crate::rollout::answerable::answerable;
+use crate::rollout::untried::has_untried_of_everyone;
 use crate::rollout::{STRIKES_MAX, Stage, TRIED, Waiting, changes};
 use crate::scope::FallbackScope;
 
@@ -110,7 +111,8 @@ impl FallbackScope {
             return;
         }
         let is_anything_proven = self.hold.has_acknowledged_routes();
-        let Some(node) = self.members.candidate_for_trial(is_anything_proven) else { return };
+        let untried = |node: &str| has_untried_of_everyone(self, node);
+        let Some(node) = self.members.candidate_for_trial(is_anything_proven, untried) else { return };
         let Some(subjects) = self.trials.next(&self.fairness.budget, &self.id.gateway, inputs) else {
             match &self.trials.readmission {
                 None => return,
@@ -123,6 +125,9 @@ impl FallbackScope {
             self.searches.durations.end(inputs.now_ms);
             return;
         };
+        if untried_at::waits_for_acceptance(self, &node, inputs) {
+            return;
+        }
         let tried = Tried::of(&subjects);
         let Some(mut offer) = self.on_trial(&tried, inputs) else { return };
         offer.waiting = answerable(&self.hold, &node, offer.waiting, &offer.snapshot);

@@ -17,7 +17,7 @@ use super::clusters;
 use super::readmission::Readmission;
 use super::search::{Search, on_probe};
 use super::suspect_inputs::SuspectInputs;
-use super::{accepted_versions, accused};
+use super::{accepted_versions, accused, untried_at};
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::Subject;
 use crate::evidence::suspects::Suspects;
@@ -55,7 +55,7 @@ impl FallbackScope {
         } else if self.searches.may_fall_back() && !self.is_explained(kind, name, version, &subjects) {
             self.searches.durations.begin(inputs.now_ms);
             match &subjects[..] {
-                [only] if !are_others_left => {
+                [only] if !are_others_left && !untried_at::is_partly_untried_at_refuser(self, kind, name, version) => {
                     let refuser = self.refuser(kind, name, version);
                     self.convict_subject(only, Detected::Nack, message, inputs);
                     self.note_refuser(only.clone(), refuser, inputs);

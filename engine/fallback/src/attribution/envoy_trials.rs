@@ -21,6 +21,9 @@ pub struct EnvoyTrials {
     pub(crate) strikes: u32,
     /// The trial of contents that were refused earlier.
     pub readmission: Option<Readmission>,
+    /// The time since which suspects wait for an Envoy that accepts the configuration of all Envoys, in milliseconds of
+    /// Unix time.
+    pub(crate) waits_since_ms: Option<u64>,
     /// Verdicts that depend on the refusal of one Envoy.
     pub(crate) witnesses: Witnesses,
 }
@@ -82,6 +85,6 @@ impl EnvoyTrials {
 
     /// Ends all trials: another replica becomes the leader.
     pub(crate) fn drop_all(&mut self) {
-        (self.current, self.readmission, self.witnesses) = (None, None, Witnesses::default());
+        *self = Self { strikes: self.strikes, ..Self::default() };
     }
 }

@@ -45,7 +45,7 @@ impl FallbackScope {
             build: answer.build.clone(),
             message: message.to_owned(),
             class,
-            is_confirmed: false,
+            refusers: std::collections::BTreeSet::new(),
         };
         if !self.hold.unavailable.note(slot.clone(), version, refusal, inputs.now_ms) {
             return true;

@@ -22,6 +22,7 @@ mod taking_part;
 mod together;
 pub mod trials;
 mod unreached;
+pub(crate) mod untried_at;
 pub mod verdicts;
 pub(crate) mod whole;
 pub(crate) mod witnesses;

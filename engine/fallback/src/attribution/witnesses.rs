@@ -14,12 +14,13 @@ use holdfast_store::Change;
 use holdfast_xds::{Answer, ResourceType, Snapshot, Version};
 
 use super::admission::{TrialRun, Tried};
-use super::blame;
 use super::readmission::{PARKED_DOUBLINGS, PARKED_MS};
 use super::taking_part::{self, Untried};
+use super::{blame, untried_at};
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::{Subject, owners};
 use crate::rollout::answerable::answerable;
+use crate::rollout::untried::has_untried_of_everyone;
 use crate::scope::FallbackScope;
 
 /// Limit of verdicts of one Gateway and build that are known to depend on one Envoy; beyond the limit, the oldest one
@@ -133,7 +134,7 @@ impl FallbackScope {
     pub(crate) fn refuser(&self, kind: ResourceType, name: &Arc<str>, version: Version) -> Option<Refuser> {
         let refusal = self.hold.refusal_of(kind, name, version)?;
         let slot = (kind, name.clone());
-        let is_known = !refusal.is_confirmed && self.members.is_connected(&refusal.node);
+        let is_known = !refusal.is_confirmed() && self.members.is_connected(&refusal.node);
         is_known.then(|| Refuser { node: refusal.node.clone(), slot, version, message: refusal.message.clone() })
     }
 
@@ -169,7 +170,8 @@ impl FallbackScope {
 
     /// Returns an Envoy of the build that has the proven configuration, other than the one that refused.
     fn second_witness(&self, refuser: &str) -> Option<Arc<str>> {
-        self.members.candidate_for_second_witness(refuser, self.hold.has_acknowledged_routes())
+        let untried = |node: &str| has_untried_of_everyone(self, node);
+        self.members.candidate_for_second_witness(refuser, self.hold.has_acknowledged_routes(), untried)
     }
 
     /// Offers a subject that one Envoy refused to a second one; returns true if the state changed.
@@ -183,6 +185,9 @@ impl FallbackScope {
         }
         while let Some((lone, node)) = self.next_lone(inputs.now_ms) {
             let subject = lone.subject.clone();
+            if untried_at::waits_for_acceptance(self, &node, inputs) {
+                return false;
+            }
             let contents: BTreeSet<Content> = subject.contents.keys().copied().collect();
             if !self.is_lone_verdict(&subject, inputs) {
                 self.trials.witnesses.take(&contents);
@@ -251,7 +256,11 @@ impl FallbackScope {
     /// Removes the other refusals of an outlier as well, so that these resources may be offered to other Envoys. The
     /// outlier itself is not sent them again.
     fn pardon_refused_by(&mut self, node: &Arc<str>, last: &Snapshot) {
-        for (slot, version, message) in self.hold.refused_by(node) {
+        let is_alone = |(kind, name): &(ResourceType, Arc<str>), version| {
+            self.hold.refusal_of(*kind, name, version).is_some_and(|refusal| !refusal.is_confirmed())
+        };
+        let refused = self.hold.refused_by(node).into_iter().filter(|(slot, version, _)| is_alone(slot, *version));
+        for (slot, version, message) in refused.collect::<Vec<_>>() {
             self.members.keeps(node, slot.clone(), version, &message, last);
             self.pardon(&slot, version);
         }
@@ -259,6 +268,10 @@ impl FallbackScope {
 
     fn pardon(&mut self, slot: &(ResourceType, Arc<str>), version: Version) {
         self.hold.pardon(slot, version);
+        self.forget_refused(version);
+    }
+
+    fn forget_refused(&mut self, version: Version) {
         if self.verdicts.forget_refused(version) {
             self.records.record(Change::Acquit(self.id.stored(), *version.as_bytes()));
         }
@@ -311,6 +324,14 @@ impl FallbackScope {
             self.trials.witnesses.take(&trial.contents);
         }
         self.reconcile(inputs);
+    }
+
+    /// Removes the refusals of an outlier that gets a scope of its own: other Envoys may be offered these contents.
+    pub(crate) fn forget_refusals_of(&mut self, node: &str) {
+        self.void_of_outliers();
+        for (_, version) in self.hold.forget_refuser(node) {
+            self.forget_refused(version);
+        }
     }
 
     /// Voids the verdicts that depend on an Envoy which refuses what others accept; returns true if there were any.

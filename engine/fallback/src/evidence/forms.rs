@@ -74,6 +74,12 @@ impl RouteForms {
         self.previous.get(name)?.iter().find(|form| form.version == *version)
     }
 
+    /// Returns the form of a version that is offered, or that was acknowledged.
+    pub(super) fn known(&self, name: &str, version: &Version) -> Option<&Form> {
+        let acknowledged = || self.acknowledged(name).filter(|form| form.version == *version);
+        self.of(name, version).or_else(acknowledged).or_else(|| self.previous(name, version))
+    }
+
     /// Records the acknowledgement of a form; older forms are not needed any more.
     pub(super) fn acknowledge(&mut self, name: &Arc<str>, form: Form) {
         if let Some(forms) = self.offered.get_mut(name)

@@ -3,6 +3,7 @@
 //! The room knows forms of resources, proven contents, last valid versions and their promotion, and the changes that
 //! are to be stored. It does not decide what is served, and attributes no refusal.
 
+pub(crate) mod accepted_by;
 mod acknowledged;
 pub mod forms;
 pub mod last_valid;
@@ -24,10 +25,12 @@ use holdfast_envoy::inspect::clusters::shape;
 use holdfast_graph::{Content, ObjectKey};
 use holdfast_store::Change;
 use holdfast_translate::Translator;
+use holdfast_translate::fleet::Composition;
 use holdfast_translate::fleet::FleetId;
 use holdfast_translate::route::Rendered;
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 
+use self::accepted_by::AcceptedBy;
 use self::forms::{Form, RouteForms, proven_with};
 use self::last_valid::LastValid;
 use self::listener_forms::ListenerForms;
@@ -42,6 +45,8 @@ use crate::context::step_inputs::StepInputs;
 pub struct Evidence {
     /// The contents that Envoys acknowledged.
     pub proof: Proof,
+    /// The contents that each Envoy acknowledged itself.
+    pub(crate) accepted_by: AcceptedBy,
     /// The last valid versions.
     pub last_valid: LastValid,
     /// The forms of route configurations.
@@ -159,6 +164,42 @@ impl Evidence {
         hold.was_acknowledged(ResourceType::Cluster, name, version)
             || self.proof.was_tried(&version)
             || self.proof.is_known_good(&shape(body))
+    }
+
+    /// Records a listener or a route configuration that an Envoy accepted.
+    pub(crate) fn note_accepted_by(&mut self, node: &Arc<str>, kind: ResourceType, resource: &Resource) {
+        let form = self.forms.known(&resource.name, &resource.version).filter(|_| kind == ResourceType::Route);
+        match form {
+            Some(form) => self.accepted_by.note_routes(node, &resource.name, form),
+            None => self.accepted_by.note(node, kind, resource, self.contents_of(kind, resource)),
+        }
+    }
+
+    /// Checks whether a listener or a route configuration contains something that other Envoys of the build, or the
+    /// probe, accepted, and that this Envoy has not accepted since it connected.
+    pub(crate) fn has_untried_at(&self, node: &str, kind: ResourceType, resource: &Resource) -> bool {
+        if self.accepted_by.has(node, kind, &resource.name, resource.version) {
+            return false;
+        }
+        let is_good = |content: &Content| self.proof.is_known_good(content);
+        let form = self.forms.known(&resource.name, &resource.version).filter(|_| kind == ResourceType::Route);
+        let Some(form) = form else {
+            let contents = self.contents_of(kind, resource).into_iter();
+            return !self.accepted_by.has_all(node, contents.filter(is_good));
+        };
+        let nothing = Composition::new();
+        let before = self.accepted_by.routes(node, &resource.name).unwrap_or(&nothing);
+        let parts = forms::changed(before, &form.composition).into_iter().map(|(content, _)| content);
+        let settings = form.policy_settings.iter().map(|setting| setting.content());
+        !self.accepted_by.has_all(node, parts.chain(settings).filter(is_good))
+    }
+
+    /// Returns the contents of a resource, as far as they are known by their bytes and from its form.
+    fn contents_of(&self, kind: ResourceType, resource: &Resource) -> Vec<Content> {
+        match kind {
+            ResourceType::Listener => self.listener_forms.proven_by(&resource.name, resource.version, &resource.body),
+            _ => acknowledged::proven(kind, resource),
+        }
     }
 
     /// Records that the probe accepted a resource as a whole.

@@ -214,24 +214,35 @@ impl Members {
 
 /// Selection of Envoys.
 impl Members {
-    /// Selects the Envoy of this replica that tries new content: one that answers, if there is one.
-    pub(crate) fn candidate_for_new_content(&self) -> Option<Arc<str>> {
+    /// Selects the Envoy of this replica that tries new content: one that answers, if there is one, and of these one
+    /// that has accepted what the others accepted. `has_untried`: whether an Envoy has not.
+    pub(crate) fn candidate_for_new_content(&self, has_untried: impl Fn(&str) -> bool) -> Option<Arc<str>> {
         let fit = self.connected().filter(|(_, member)| !member.is_outlier() && !member.is_remote);
-        fit.min_by_key(|(_, member)| member.is_silent).map(|(node, _)| node.clone())
+        first(fit, |member| member.is_silent, has_untried)
     }
 
     /// Selects the Envoy for a trial of suspects: an Envoy that has the proven configuration, if anything is proven; an
-    /// Envoy of another replica only if there is no other.
-    pub(crate) fn candidate_for_trial(&self, is_anything_proven: bool) -> Option<Arc<str>> {
+    /// Envoy of another replica only if there is no other. `has_untried`: whether an Envoy has not accepted what others
+    /// accepted.
+    pub(crate) fn candidate_for_trial(
+        &self,
+        is_anything_proven: bool,
+        has_untried: impl Fn(&str) -> bool,
+    ) -> Option<Arc<str>> {
         let fit = self.with_proven_configuration(is_anything_proven);
-        fit.min_by_key(|(_, member)| (member.is_remote, member.is_silent)).map(|(node, _)| node.clone())
+        first(fit, |member| (member.is_remote, member.is_silent), has_untried)
     }
 
     /// Selects an Envoy that has the proven configuration, other than the one that refused: one that answers, if there
-    /// is one.
-    pub(crate) fn candidate_for_second_witness(&self, refuser: &str, is_anything_proven: bool) -> Option<Arc<str>> {
+    /// is one. `has_untried`: whether an Envoy has not accepted what others accepted.
+    pub(crate) fn candidate_for_second_witness(
+        &self,
+        refuser: &str,
+        is_anything_proven: bool,
+        has_untried: impl Fn(&str) -> bool,
+    ) -> Option<Arc<str>> {
         let fit = self.with_proven_configuration(is_anything_proven).filter(|(node, _)| ***node != *refuser);
-        fit.min_by_key(|(_, member)| (member.is_silent, member.is_remote)).map(|(node, _)| node.clone())
+        first(fit, |member| (member.is_silent, member.is_remote), has_untried)
     }
 
     fn with_proven_configuration(&self, is_anything_proven: bool) -> impl Iterator<Item = (&Arc<str>, &Member)> {
@@ -411,4 +422,18 @@ impl Members {
     fn remove_empty(&mut self) {
         self.by_node.retain(|_, member| !member.is_empty());
     }
+}
+
+/// Returns the first Envoy in this order. Of equal ones, one that has accepted what others accepted comes first.
+fn first<'a, K: Ord>(
+    fit: impl Iterator<Item = (&'a Arc<str>, &'a Member)>,
+    order: impl Fn(&Member) -> K,
+    has_untried: impl Fn(&str) -> bool,
+) -> Option<Arc<str>> {
+    let fit: Vec<_> = fit.collect();
+    let least = fit.iter().map(|(_, member)| order(member)).min()?;
+    let mut equal = fit.into_iter().filter(|(_, member)| order(member) == least).map(|(node, _)| node);
+    let next = equal.next()?;
+    let mut all = std::iter::once(next).chain(equal);
+    Some(all.find(|node| !has_untried(node)).unwrap_or(next).clone())
 }

@@ -66,7 +66,7 @@ fn an_answer_without_a_connection_is_recorded_and_connects_no_envoy() {
     assert!(members.is_empty() && members.disconnect("a").is_none());
     assert!(members.has_answered_since("a", 2) && !members.has_answered_since("a", 3));
     assert_eq!(names(members.outliers().map(|(node, _)| node)), ["a"]);
-    assert_eq!(members.candidate_for_trial(false), None);
+    assert_eq!(members.candidate_for_trial(false, |_| false), None);
     members.connect(&node("a"), false, true, 4);
     assert!(members.is_outlier("a"), "the record was kept");
 }
@@ -91,8 +91,8 @@ fn an_envoy_without_a_configuration_is_fresh_until_it_accepts_one_or_its_time_ha
     members.connect(&node("a"), false, false, 10);
     members.connect(&node("b"), false, false, 20);
     assert!(members.is_fresh("a") && members.is_fresh("b"));
-    assert_eq!(members.candidate_for_trial(true), None);
-    assert_eq!(members.candidate_for_trial(false).as_deref(), Some("a"), "nothing is proven yet");
+    assert_eq!(members.candidate_for_trial(true, |_| false), None);
+    assert_eq!(members.candidate_for_trial(false, |_| false).as_deref(), Some("a"), "nothing is proven yet");
     assert!(!members.end_waits_for_first_answers(14, 5));
     assert!(members.end_waits_for_first_answers(15, 5) && !members.is_fresh("a"));
     assert!(members.filled("b") && !members.filled("b") && !members.is_fresh("b"));
@@ -111,17 +111,21 @@ fn an_envoy_that_answers_is_no_longer_silent() {
 fn candidates_are_the_first_that_fit_best() {
     let mut members = resumed(&["b", "c", "d"]);
     members.connect(&node("a"), true, true, 0);
-    assert_eq!(members.candidate_for_new_content().as_deref(), Some("b"), "of this replica");
-    assert_eq!(members.candidate_for_trial(true).as_deref(), Some("b"), "of this replica, if there is one");
-    assert_eq!(members.candidate_for_second_witness("b", true).as_deref(), Some("c"));
+    assert_eq!(members.candidate_for_new_content(|_| false).as_deref(), Some("b"), "of this replica");
+    assert_eq!(members.candidate_for_trial(true, |_| false).as_deref(), Some("b"), "of this replica, if there is one");
+    assert_eq!(members.candidate_for_second_witness("b", true, |_| false).as_deref(), Some("c"));
     refuse(&mut members, "b", "new");
     members.fell_silent(&node("c"));
-    assert_eq!(members.candidate_for_new_content().as_deref(), Some("d"), "b is an outlier, c is silent");
+    assert_eq!(members.candidate_for_new_content(|_| false).as_deref(), Some("d"), "b is an outlier, c is silent");
     members.fell_silent(&node("d"));
-    assert_eq!(members.candidate_for_new_content().as_deref(), Some("c"), "none answers");
-    assert_eq!(members.candidate_for_trial(true).as_deref(), Some("c"), "a silent Envoy before a remote one");
+    assert_eq!(members.candidate_for_new_content(|_| false).as_deref(), Some("c"), "none answers");
     assert_eq!(
-        members.candidate_for_second_witness("d", true).as_deref(),
+        members.candidate_for_trial(true, |_| false).as_deref(),
+        Some("c"),
+        "a silent Envoy before a remote one"
+    );
+    assert_eq!(
+        members.candidate_for_second_witness("d", true, |_| false).as_deref(),
         Some("a"),
         "a remote one before a silent one"
     );

@@ -13,6 +13,7 @@ use holdfast_store::{StoredResource, StoredVerdict};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 
 use crate::context::step_inputs::StepInputs;
+use crate::evidence::accepted_by::AcceptedBy;
 use crate::evidence::last_valid::{LastValid, Version as ObjectVersion};
 use crate::plan::derive::is_chain;
 use crate::scope::FallbackScope;
@@ -35,6 +36,8 @@ pub struct RestoredScope {
     pub snapshot: Snapshot,
     pub(crate) versions: Vec<ObjectVersion>,
     pub(crate) verdicts: Vec<(Content, Verdict)>,
+    /// The contents that each Envoy accepted itself, if the Envoys stayed connected.
+    pub(crate) accepted_by: AcceptedBy,
     /// The offers, if another replica is the leader.
     pub(crate) offers: ScopeOffers,
 }
@@ -63,6 +66,7 @@ impl Restored {
             snapshot,
             versions: versions.collect(),
             verdicts: verdicts.into_iter().filter_map(verdict).collect(),
+            accepted_by: AcceptedBy::default(),
             offers: ScopeOffers::default(),
         });
     }
@@ -130,6 +134,7 @@ impl RestoredScope {
             snapshot: scope.hold.acknowledged_snapshot(),
             versions: Vec::new(),
             verdicts: Vec::new(),
+            accepted_by: scope.evidence.accepted_by.clone(),
             offers: ScopeOffers::default(),
         }
     }
@@ -166,6 +171,7 @@ impl RestoredScope {
             }
         }
         scope.evidence.last_valid = last_valid;
+        scope.evidence.accepted_by = self.accepted_by;
         for key in gone {
             scope.records.record(holdfast_store::Change::Forget(key));
         }
@@ -239,6 +245,7 @@ mod tests {
                 snapshot,
                 versions: Vec::new(),
                 verdicts: Vec::new(),
+                accepted_by: AcceptedBy::default(),
                 offers: ScopeOffers::default(),
             };
             let actions = FallbackScopes::default().restore(Restored { scopes: vec![scope] });

@@ -115,7 +115,7 @@ mod tests {
             build: "1".into(),
             message: "cannot bind".into(),
             class: RefusalClass::Host,
-            is_confirmed: false,
+            refusers: BTreeSet::new(),
         };
         hold.unavailable.note((kind, listener.name.clone()), listener.version, refusal, 0);
         let changed = waiting(ResourceType::Route, &["http/80"]);

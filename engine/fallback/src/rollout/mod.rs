@@ -10,6 +10,7 @@ mod outlier_fleet;
 pub(crate) mod served_endpoints;
 pub mod stage;
 pub(crate) mod unread;
+pub(crate) mod untried;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,7 +73,8 @@ impl FallbackScope {
         }
         // No Envoy has a configuration yet: the first Envoy that connects tries it, and the others wait for that one.
         let is_first = self.configurations.everyone.is_none();
-        let Some(node) = self.members.candidate_for_new_content() else {
+        let untried = |node: &str| untried::has_untried_of_everyone(self, node);
+        let Some(node) = self.members.candidate_for_new_content(untried) else {
             // The Envoy that ended on this content has to reconnect and receive the proven configuration first, however
             // long that takes.
             if let Stage::Canary { strikes: 1.., deadline, .. } = &mut self.stage {

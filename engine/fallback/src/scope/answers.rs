@@ -9,7 +9,7 @@ use holdfast_graph::{Content, Detected, Node, ObjectKey};
 use holdfast_xds::{Answer, Outcome, Resource, ResourceType, Version};
 
 use super::FallbackScope;
-use crate::attribution::blame;
+use crate::attribution::{blame, untried_at};
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::promotion::PromotionInputs;
 use crate::evidence::subject::owners;
@@ -37,6 +37,9 @@ impl FallbackScope {
                 Outcome::Refused { message } => self.refuse(answer, name, version, message, inputs),
             }
         }
+        if answer.outcome == Outcome::Acknowledged && self.trials.waits_since_ms.is_some() {
+            self.start_trial(inputs);
+        }
         if matches!(answer.kind, ResourceType::Cluster | ResourceType::Listener) {
             // Objects may have waited for clusters or listeners that are acknowledged now.
             let waiting = self.evidence.promotion.unpromoted.clone();
@@ -63,6 +66,7 @@ impl FallbackScope {
             && let Some(resource) = self.offered_as(answer.kind, name, version)
         {
             self.members.accepted(&answer.node, answer.kind, &resource);
+            self.evidence.note_accepted_by(&answer.node, answer.kind, &resource);
         }
         if let Some(trial) = &mut self.trials.current
             && *trial.node == *answer.node
@@ -184,6 +188,7 @@ impl FallbackScope {
         if was_outlier
             || self.hold.was_acknowledged(answer.kind, name, version)
             || self.evidence.proof.was_tried(&version)
+            || untried_at::is_accepted_by_others_only(self, &answer.node, answer.kind, name, version)
         {
             // Other Envoys of its build accept the resource: the problem is local to this Envoy.
             // It keeps its configuration, and no object is convicted.

@@ -23,6 +23,7 @@ use crate::attribution::accepted_versions;
 use crate::attribution::search::SILENCE;
 use crate::context::scope_id::{Apart, ScopeId};
 use crate::context::step_inputs::StepInputs;
+use crate::evidence::accepted_by::AcceptedBy;
 use crate::evidence::last_valid::Version;
 use crate::members::Outlier;
 use crate::persistence::restored::RestoredScope;
@@ -91,6 +92,7 @@ fn known_of(scope: &FallbackScope, id: &ScopeId, has: Snapshot, versions: Vec<Ve
         snapshot: has,
         versions,
         verdicts: verdicts.collect(),
+        accepted_by: AcceptedBy::default(),
         offers: ScopeOffers::default(),
     }
 }
@@ -152,18 +154,26 @@ fn separate(scopes: &mut Vec<FallbackScope>, inputs: &mut StepInputs<'_>) -> boo
                 scopes.len() - 1
             }
         };
-        let member = scopes.get_mut(at).and_then(|main| main.members.take(&node));
-        if let Some((member, scope)) = member.zip(scopes.get_mut(to)) {
+        let left = scopes.get_mut(at).and_then(|main| {
+            main.forget_refusals_of(&node);
+            Some((main.members.take(&node)?, main.evidence.accepted_by.take(&node)))
+        });
+        if let Some(((member, own), scope)) = left.zip(scopes.get_mut(to)) {
             scope.id.apart.iter_mut().for_each(|apart| apart.nodes.extend([node.clone()]));
             for (slot, version, message) in &refused {
                 scope.hold.refuse_by(&node, &scope.id.build.clone(), slot, *version, message);
             }
             scope.members.put(&node, member);
+            scope.evidence.accepted_by.put(&node, own);
+            for (kind, resource) in all_of(&accepted.before).chain(all_of(&accepted.now)) {
+                scope.evidence.note_accepted_by(&node, kind, resource);
+            }
             scope.reconcile(inputs);
             for (kind, resource) in all_of(&accepted.before).chain(all_of(&accepted.now)) {
                 scope.hold.acknowledge((kind, resource.name.clone()), resource.version);
             }
         }
+        scopes.get_mut(at).into_iter().for_each(|main| main.reconcile(inputs));
         any = true;
     }
     any
@@ -285,6 +295,7 @@ fn take_back(scope: &mut FallbackScope, ended: &FallbackScope, inputs: &StepInpu
     for node in ended.members.nodes() {
         let Some(member) = ended.members.member(node) else { continue };
         scope.members.put(node, member.clone());
+        scope.evidence.accepted_by.put(node, ended.evidence.accepted_by.of(node));
         for (slot, version, message) in ended.hold.refused_by(node) {
             scope.members.remember_refused(node, &slot, version, &message);
         }

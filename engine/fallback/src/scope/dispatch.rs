@@ -122,6 +122,7 @@ impl FallbackScopes {
             if !is_counted {
                 scope.members.connect(&envoy.node, remote, resumes, inputs.now_ms);
             }
+            scope.evidence.accepted_by.connected(&envoy.node, resumes);
             scope.stage.canary_connected(&envoy.node, resumes);
             // Before translation has processed the objects, there is no configuration to offer.
             if scope.configurations.everyone.is_none() && !scope.configurations.wanted.is_empty() {
@@ -144,6 +145,7 @@ impl FallbackScopes {
         let Some(scope) = self.scope(&envoy.fleet, &envoy.build, &envoy.node) else { return };
         let Some(left) = scope.members.disconnect(&envoy.node) else { return };
         scope.hold.unavailable.gone(&envoy.node);
+        scope.evidence.accepted_by.disconnected(&envoy.node);
         if left.is_remote() {
             // The replica of the Envoy may have ended, which proves nothing.
             if scope.trials.current.as_ref().is_some_and(|trial| trial.node == envoy.node) {

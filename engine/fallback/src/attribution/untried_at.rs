@@ -1,0 +1,56 @@
+//! Content that other Envoys of the build accepted, and that one Envoy has not accepted itself.
+//!
+//! A refusal of such an Envoy proves nothing about the new content beside it: after a restart, and after the connection
+//! of an Envoy, content that this Envoy refuses can be in each configuration that it is offered. Such an Envoy convicts
+//! nothing until it has accepted the configuration of all Envoys. If it refuses that one, it is an outlier.
+
+use std::sync::Arc;
+
+use holdfast_xds::{ResourceType, Version};
+
+use crate::context::step_inputs::StepInputs;
+use crate::rollout::untried::{SHARED, has_untried_of_everyone};
+use crate::scope::FallbackScope;
+
+/// Checks whether an Envoy refused a resource in which nothing is new to its build, and something is to itself.
+pub(crate) fn is_accepted_by_others_only(
+    scope: &FallbackScope,
+    node: &str,
+    kind: ResourceType,
+    name: &Arc<str>,
+    version: Version,
+) -> bool {
+    let resource = scope.suspect_inputs().form_of(kind, name, version);
+    SHARED.contains(&kind)
+        && !scope.members.is_remote(node)
+        && resource.is_some_and(|resource| {
+            scope.evidence.has_untried_at(node, kind, resource)
+                && scope.evidence.is_known_good(&scope.hold, kind, resource)
+        })
+}
+
+/// Checks whether an Envoy that refused a resource has not accepted everything in it that others accepted.
+pub(super) fn is_partly_untried_at_refuser(
+    scope: &FallbackScope,
+    kind: ResourceType,
+    name: &Arc<str>,
+    version: Version,
+) -> bool {
+    let refusal = scope.hold.refusal_of(kind, name, version).filter(|refusal| !refusal.is_learned());
+    let resource = scope.suspect_inputs().form_of(kind, name, version);
+    SHARED.contains(&kind)
+        && refusal.zip(resource).is_some_and(|(refusal, resource)| {
+            !scope.members.is_remote(&refusal.node) && scope.evidence.has_untried_at(&refusal.node, kind, resource)
+        })
+}
+
+/// Checks whether suspects wait until this Envoy has accepted the configuration of all Envoys. They wait no longer
+/// than the answer timeout.
+pub(super) fn waits_for_acceptance(scope: &mut FallbackScope, node: &str, inputs: &StepInputs<'_>) -> bool {
+    if !has_untried_of_everyone(scope, node) {
+        scope.trials.waits_since_ms = None;
+        return false;
+    }
+    let since_ms = *scope.trials.waits_since_ms.get_or_insert(inputs.now_ms);
+    inputs.now_ms < since_ms.saturating_add(inputs.settings.fallback.ack_timeout_ms)
+}
