@@ -7,6 +7,7 @@ use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::ledger::Present;
 use holdfast_api::section::{self, unit};
+use holdfast_check::certificate::DateFault;
 use holdfast_check::time::Moment;
 use holdfast_fallback::view::Identity;
 use holdfast_graph::ObjectKey;
@@ -103,9 +104,15 @@ impl ProblemWithEffects {
 
     /// Adds the effect on an object that is served except for the field.
     fn part(&mut self) {
-        let ObjectProblem { object, field, is_served, .. } = &self.found;
+        let ObjectProblem { object, field, class, is_served, .. } = &self.found;
         let section = section::of_field(field);
-        if self.effects.is_empty() && *is_served && !section.is_empty() && self.severity() == Severity::Outage {
+        let is_error = *class != Class::Ignored;
+        if is_error
+            && self.effects.is_empty()
+            && *is_served
+            && !section.is_empty()
+            && self.severity() == Severity::Outage
+        {
             self.effects.push(Effect::left_out(object, section));
         }
     }
@@ -119,6 +126,11 @@ fn severity(found: &ObjectProblem) -> Severity {
     let ObjectProblem { class, detected, used, is_served, .. } = found;
     // The routes of the other kind do not answer the requests: a GRPCRoute has no answer for those of an HTTPRoute.
     if found.reason == HOSTNAME_CONFLICT && *used && !is_served {
+        return Severity::Outage;
+    }
+    // No connection passes a verification with a certificate, or with authorities, that are not valid now.
+    let [not_yet_valid, expired, _] = DateFault::REASONS;
+    if *used && [not_yet_valid, expired].contains(&&*found.reason) {
         return Severity::Outage;
     }
     match (class, detected) {

@@ -25,7 +25,9 @@ pub struct Episode {
     pub severity: Severity,
     /// The reason of the worst finding; another one begins another period.
     pub reason: String,
-    /// The beginning of the message of the worst finding.
+    /// The field at fault of the worst finding; another one begins another period.
+    pub field: String,
+    /// The beginning of the newest message of the worst finding.
     pub message: String,
     /// When the fault began.
     pub since: Moment,
@@ -46,22 +48,25 @@ impl Timeline {
     /// Records the present health.
     pub fn observe(&mut self, health: &Health, now: Moment) {
         let mut present = present(health, now);
-        let is_same =
-            |known: &Episode, next: &Episode| (next.severity, &next.reason) == (known.severity, &known.reason);
+        let sort = |episode: &Episode| (episode.severity, episode.reason.clone(), episode.field.clone());
+        let is_same = |known: &Episode, next: &Episode| sort(known) == sort(next);
         let is_over = |known: &Episode| present.get(&known.object).is_none_or(|next| !is_same(known, next));
         let over: Vec<ObjectKey> =
             self.open.values().filter(|known| is_over(known)).map(|e| e.object.clone()).collect();
         for key in over {
             if let Some(episode) = self.open.remove(&key) {
                 if let Some(next) = present.get_mut(&key) {
-                    // Only severity or reason have changed: the periods of one object must not overlap.
+                    // Only severity, reason or field have changed: the periods of one object must not overlap.
                     next.since = now;
                 }
                 self.ended.push_back(Episode { until: Some(now), ..episode });
             }
         }
         for (key, episode) in present {
-            self.open.entry(key).or_insert(episode);
+            match self.open.get_mut(&key) {
+                Some(known) => known.message = episode.message,
+                None => drop(self.open.insert(key, episode)),
+            }
         }
         let begin = now.0.saturating_sub(TIMELINE_SECONDS);
         while self.ended.front().is_some_and(|oldest| oldest.until.is_some_and(|until| until.0 < begin)) {
@@ -113,6 +118,7 @@ fn present(health: &Health, now: Moment) -> BTreeMap<ObjectKey, Episode> {
                     object,
                     severity,
                     reason: finding.reason.clone(),
+                    field: subject.field.clone(),
                     message: beginning(&finding.message).to_owned(),
                     since: subject.since.unwrap_or(now),
                     until: None,
@@ -183,6 +189,23 @@ mod tests {
         ];
         assert_eq!(shown(&timeline), expected);
         assert_eq!(timeline.episodes().map(|e| e.message.len()).max(), Some(EPISODE_MESSAGE_BYTES_MAX));
+    }
+
+    #[test]
+    fn another_field_begins_another_period_and_the_message_is_the_newest() {
+        let broken = |field: &str, message: &str| {
+            let mut finding = finding("a");
+            finding.message = message.into();
+            finding.objects[0].field = field.into();
+            Health { outages: vec![finding], ..Health::default() }
+        };
+        let mut timeline = Timeline::default();
+        timeline.observe(&broken("rules[0]", "first"), Moment(10));
+        timeline.observe(&broken("rules[0]", "second"), Moment(20));
+        timeline.observe(&broken("rules[1]", "third"), Moment(30));
+        let shown = timeline.episodes().map(|e| (&*e.field, &*e.message, e.since.0, e.until.map(|until| until.0)));
+        let expected = [("rules[1]", "third", 30, None), ("rules[0]", "second", 10, Some(30))];
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
     }
 
     #[test]

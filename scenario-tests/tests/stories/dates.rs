@@ -149,7 +149,7 @@ async fn a_deleted_secret_is_a_later_fault(world: World) -> Result<()> {
     })
     .await?;
     world.delete("secret.yaml")?;
-    status(&world, &holdfast, 1, &["1 outage", "Secret default/shop does not exist"]).await?;
+    status(&world, &holdfast, 1, &["outage", "Secret default/shop does not exist"]).await?;
     let deleted = since("outages").await?;
     ensure!(deleted > expired, "the outage began at {deleted}, and the certificate expired at {expired}");
     Ok(())
@@ -166,7 +166,7 @@ async fn without_last_valid_versions(world: World) -> Result<()> {
         &holdfast,
         1,
         &[
-            "1 outage",
+            "outage",
             "the certificate expired at",
             "clients that verify certificates refuse connections to listeners[0]",
         ],
@@ -175,6 +175,8 @@ async fn without_last_valid_versions(world: World) -> Result<()> {
     ensure!(secure(port, &short).send().await.is_err(), "the client accepts an expired certificate");
     let url = format!("https://{HOST}:{port}/");
     comes_to_explain(&world, &holdfast, &url, 3, "may concern   ").await?;
+    let page = get(holdfast.options.diagnostics, "/object/Secret/default/shop").send().await?.body;
+    ensure!(page.contains("Gateway – at fault") && page.contains("HTTPRoute – affected"), "{page}");
     metric(&holdfast, "expiry", 0).await?;
     let good = certificate(-DAY, 90 * DAY)?;
     write(&world, &good)?;
@@ -234,7 +236,7 @@ async fn authorities_of_a_proxy_that_expired(world: World) -> Result<()> {
     let ports = ["--httpproxy-http", &http, "--httpproxy-https", &secure];
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&ports)).await?;
     get(port, "/").host(HOST).comes_to_answer(503).await?;
-    let named = ["1 warning", OLD, "spec.routes[0].services[0].validation", "Secret default/ca"];
+    let named = ["OUTAGES: clients get errors", OLD, "spec.routes[0].services[0].validation", "Secret default/ca"];
     status(&world, &holdfast, 1, &named).await?;
     let url = format!("http://{HOST}:{port}/");
     comes_to_explain(&world, &holdfast, &url, 3, "may concern   HTTPProxy default/shop").await?;

@@ -133,7 +133,9 @@ impl ObjectFacts {
     fn diagram(&self, found: &[(Severity, &HealthFinding)]) -> Markup {
         let mut broken = BTreeSet::new();
         let mut not_as_desired = BTreeSet::new();
-        for (_, finding) in found {
+        // Objects can be at fault, or not served as desired, for other reasons than this object.
+        let elsewhere = self.health.outages.iter().chain(&self.health.degraded);
+        for finding in found.iter().map(|(_, finding)| *finding).chain(elsewhere) {
             broken.extend(finding.objects.iter().map(|subject| subject.object.key()));
             let others = finding.served.iter().map(|served| &served.object).chain(&finding.affected);
             not_as_desired.extend(others.map(|object| object.key()));

@@ -1,4 +1,4 @@
-//! Last valid versions for an Envoy apart: only those that the Envoy itself accepted.
+//! Last valid versions for an Envoy apart, and for a fleet of outliers: only those that the Envoys themselves accepted.
 //!
 //! The versions of its build were proven by other Envoys, which may accept what this one refuses. A stand-in that the
 //! Envoy refuses would be a part of each of its trials, and objects without a mistake would be convicted with it.
@@ -34,9 +34,25 @@ pub(super) fn forget_unaccepted(
     (kind, name, refused): (ResourceType, &Arc<str>, Form),
     inputs: &StepInputs<'_>,
 ) -> bool {
-    if !scope.id.is_apart() || kind != ResourceType::Route {
+    let is_of_outliers = scope.id.is_apart() || scope.members.believes_outliers();
+    if !is_of_outliers || kind != ResourceType::Route {
         return false;
     }
+    let forgotten = unaccepted_in(scope, name, refused, inputs);
+    forgotten.iter().for_each(|key| {
+        scope.evidence.last_valid.forget(key);
+    });
+    !forgotten.is_empty()
+}
+
+/// Returns the objects with last valid versions in a route configuration that no Envoy has accepted, without those on
+/// trial.
+pub(super) fn unaccepted_in(
+    scope: &FallbackScope,
+    name: &Arc<str>,
+    form: Form,
+    inputs: &StepInputs<'_>,
+) -> Vec<ObjectKey> {
     let testing = scope.trials.testing();
     let on_trial: BTreeSet<_> =
         testing.iter().flat_map(|subject| subject.contents.values()).map(|node| &node.key).collect();
@@ -44,13 +60,8 @@ pub(super) fn forget_unaccepted(
         let mut versions = scope.evidence.last_valid.of(key, None);
         versions.any(|version| !is_accepted(&version.object, &scope.id.gateway, &scope.evidence.proof, inputs))
     };
-    let stand_ins = accused::unproven_stand_ins(&scope.suspect_inputs(), name, &refused, inputs);
-    let forgotten: Vec<ObjectKey> =
-        stand_ins.into_iter().filter(|key| !on_trial.contains(key) && is_unaccepted(key)).collect();
-    forgotten.iter().for_each(|key| {
-        scope.evidence.last_valid.forget(key);
-    });
-    !forgotten.is_empty()
+    let stand_ins = accused::unproven_stand_ins(&scope.suspect_inputs(), name, &form, inputs);
+    stand_ins.into_iter().filter(|key| !on_trial.contains(key) && is_unaccepted(key)).collect()
 }
 
 /// Checks whether all contents that Envoys receive of a version are proven. Versions of objects without such contents

@@ -231,6 +231,8 @@ impl FallbackScope {
             return self.reconcile(inputs);
         }
         let refuser = refused.and_then(|(kind, name, version)| self.refuser(kind, name, version));
+        let is_untried = refused
+            .is_some_and(|(kind, name, version)| untried_at::is_partly_untried_at_refuser(self, kind, name, version));
         let beside = refused
             .map(|(kind, name, version)| taking_part::untried_in(&self.suspect_inputs(), kind, name, version, inputs));
         let testing = self.trials.readmission.as_ref().and_then(Readmission::testing).unwrap_or_default();
@@ -246,7 +248,9 @@ impl FallbackScope {
         let Some(readmission) = &mut self.trials.readmission else { return };
         let Untried { others, accused } = beside.unwrap_or_default();
         let is_accused = |content: &Content| accused.as_ref().is_none_or(|accused| accused.contains(content));
-        if !others.is_empty() {
+        if is_untried {
+            readmission.not_answered(inputs.now_ms);
+        } else if !others.is_empty() {
             let is_first = refused.is_none_or(|(_, _, version)| readmission.is_first(version));
             if !is_first {
                 // Each of the two groups brings the other into its trial: neither can be tried now, and nothing is

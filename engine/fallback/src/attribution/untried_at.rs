@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use holdfast_xds::{ResourceType, Version};
 
+use super::accepted_versions;
 use crate::context::step_inputs::StepInputs;
 use crate::rollout::untried::{SHARED, has_untried_of_everyone};
 use crate::scope::FallbackScope;
@@ -29,19 +30,40 @@ pub(crate) fn is_accepted_by_others_only(
         })
 }
 
-/// Checks whether an Envoy that refused a resource has not accepted everything in it that others accepted.
+/// Checks whether a refused resource has content that others accepted and that the Envoy has not accepted itself. Also
+/// true if that is unknown: an answer may be about an earlier version than the wanted one.
 pub(super) fn is_partly_untried_at_refuser(
     scope: &FallbackScope,
     kind: ResourceType,
     name: &Arc<str>,
     version: Version,
 ) -> bool {
-    let refusal = scope.hold.refusal_of(kind, name, version).filter(|refusal| !refusal.is_learned());
-    let resource = scope.suspect_inputs().form_of(kind, name, version);
-    SHARED.contains(&kind)
-        && refusal.zip(resource).is_some_and(|(refusal, resource)| {
-            !scope.members.is_remote(&refusal.node) && scope.evidence.has_untried_at(&refusal.node, kind, resource)
-        })
+    let Some(refusal) = scope.hold.refusal_of(kind, name, version).filter(|refusal| !refusal.is_learned()) else {
+        return false;
+    };
+    if !SHARED.contains(&kind) || scope.members.is_remote(&refusal.node) {
+        return false;
+    }
+    let form = scope.evidence.forms.known(name, &version).filter(|_| kind == ResourceType::Route);
+    match (form, scope.suspect_inputs().form_of(kind, name, version)) {
+        (Some(form), _) => scope.evidence.has_untried_routes_at(&refusal.node, name, form),
+        (None, Some(resource)) => scope.evidence.has_untried_at(&refusal.node, kind, resource),
+        (None, None) => true,
+    }
+}
+
+/// Checks whether a refusal may be about something else than the suspects: content that others accepted, or a last
+/// valid version that no Envoy has accepted in this run. Such suspects are tried alone before one is convicted.
+pub(super) fn is_doubtful(
+    scope: &FallbackScope,
+    kind: ResourceType,
+    name: &Arc<str>,
+    version: Version,
+    inputs: &StepInputs<'_>,
+) -> bool {
+    let has_unaccepted =
+        || kind == ResourceType::Route && !accepted_versions::unaccepted_in(scope, name, version, inputs).is_empty();
+    is_partly_untried_at_refuser(scope, kind, name, version) || has_unaccepted()
 }
 
 /// Checks whether suspects wait until this Envoy has accepted the configuration of all Envoys. They wait no longer

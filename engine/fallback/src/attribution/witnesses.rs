@@ -306,13 +306,16 @@ impl FallbackScope {
         refused: Option<(ResourceType, &Arc<str>, Version)>,
         inputs: &mut StepInputs<'_>,
     ) {
+        let is_untried = refused
+            .is_some_and(|(kind, name, version)| untried_at::is_partly_untried_at_refuser(self, kind, name, version));
         let untried = refused
             .map(|(kind, name, version)| taking_part::untried_in(&self.suspect_inputs(), kind, name, version, inputs));
         let on_trial = self.trials.testing().iter().flat_map(|subject| subject.contents.keys());
-        let proves_nothing = untried.is_some_and(|Untried { others, accused }| {
-            !others.is_empty()
-                || accused.is_some_and(|accused| !on_trial.clone().any(|content| accused.contains(content)))
-        });
+        let proves_nothing = is_untried
+            || untried.is_some_and(|Untried { others, accused }| {
+                !others.is_empty()
+                    || accused.is_some_and(|accused| !on_trial.clone().any(|content| accused.contains(content)))
+            });
         let Some(trial) = self.end_trial() else { return };
         inputs.translator.close(&self.id.trial_fleet());
         if proves_nothing {

@@ -75,7 +75,7 @@ impl RouteForms {
     }
 
     /// Returns the form of a version that is offered, or that was acknowledged.
-    pub(super) fn known(&self, name: &str, version: &Version) -> Option<&Form> {
+    pub(crate) fn known(&self, name: &str, version: &Version) -> Option<&Form> {
         let acknowledged = || self.acknowledged(name).filter(|form| form.version == *version);
         self.of(name, version).or_else(acknowledged).or_else(|| self.previous(name, version))
     }

@@ -181,14 +181,20 @@ impl Evidence {
         if self.accepted_by.has(node, kind, &resource.name, resource.version) {
             return false;
         }
+        if kind == ResourceType::Route
+            && let Some(form) = self.forms.known(&resource.name, &resource.version)
+        {
+            return self.has_untried_routes_at(node, &resource.name, form);
+        }
+        let contents = self.contents_of(kind, resource).into_iter();
+        !self.accepted_by.has_all(node, contents.filter(|content| self.proof.is_known_good(content)))
+    }
+
+    /// Checks the same for the form of a version of a route configuration.
+    pub(crate) fn has_untried_routes_at(&self, node: &str, name: &str, form: &Form) -> bool {
         let is_good = |content: &Content| self.proof.is_known_good(content);
-        let form = self.forms.known(&resource.name, &resource.version).filter(|_| kind == ResourceType::Route);
-        let Some(form) = form else {
-            let contents = self.contents_of(kind, resource).into_iter();
-            return !self.accepted_by.has_all(node, contents.filter(is_good));
-        };
         let nothing = Composition::new();
-        let before = self.accepted_by.routes(node, &resource.name).unwrap_or(&nothing);
+        let before = self.accepted_by.routes(node, name).unwrap_or(&nothing);
         let parts = forms::changed(before, &form.composition).into_iter().map(|(content, _)| content);
         let settings = form.policy_settings.iter().map(|setting| setting.content());
         !self.accepted_by.has_all(node, parts.chain(settings).filter(is_good))

@@ -89,12 +89,15 @@ pub struct Members {
     /// If every connected Envoy is an outlier: the time at which their refusals are accepted, in milliseconds of Unix
     /// time.
     outliers_until_ms: Option<u64>,
+    /// Whether all Envoys were outliers and their refusals were accepted, and no other Envoy has connected since.
+    believes_outliers: bool,
 }
 
 /// Connections.
 impl Members {
     /// Records a stream of an Envoy. An Envoy that does not resume has no configuration.
     pub(crate) fn connect(&mut self, node: &Arc<str>, is_remote: bool, resumes: bool, now_ms: u64) {
+        self.believes_outliers = false;
         let member = self.of_mut(node);
         member.streams += 1;
         member.is_remote |= is_remote;
@@ -347,6 +350,16 @@ impl Members {
         let outliers = outliers.filter_map(|(node, member)| Some((node.clone(), member.outlier.take()?))).collect();
         self.remove_empty();
         outliers
+    }
+
+    /// Records that the refusals of a fleet of outliers are accepted.
+    pub(crate) fn believe_outliers(&mut self) {
+        self.believes_outliers = true;
+    }
+
+    /// Checks whether the refusals of a fleet of outliers were accepted, and no other Envoy has connected since.
+    pub(crate) fn believes_outliers(&self) -> bool {
+        self.believes_outliers
     }
 
     /// Checks whether an Envoy is an outlier.

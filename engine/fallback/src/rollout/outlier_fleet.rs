@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdfast_xds::{ResourceType, Version};
+use holdfast_xds::{Resource, ResourceType, Version};
 
 use super::Stage;
 use crate::context::step_inputs::StepInputs;
@@ -44,6 +44,8 @@ impl FallbackScope {
         let everyone = self.configurations.everyone.clone().unwrap_or_default();
         let first = outliers.values().next();
         let served = first.and_then(|outlier| outlier.offered(&everyone)).unwrap_or(everyone);
+        // It is unknown which routes Envoys have that have accepted none since they connected.
+        let knows_routes = outliers.keys().any(|node| self.members.has_accepted_routes(node));
         let mut refused = Refused::new();
         for (node, outlier) in &outliers {
             for (slot, version) in outlier.refused() {
@@ -54,7 +56,10 @@ impl FallbackScope {
         self.stage = Stage::Settled;
         for (slot, versions) in &refused {
             let (kind, name) = slot;
-            let kept = served.get(*kind, name).filter(|kept| !versions.contains_key(&kept.version)).cloned();
+            let is_kept = |kept: &Resource| {
+                !versions.contains_key(&kept.version) && (*kind != ResourceType::Route || knows_routes)
+            };
+            let kept = served.get(*kind, name).filter(|kept| is_kept(kept)).cloned();
             if *kind == ResourceType::Route {
                 match kept.as_ref().and_then(|kept| self.evidence.forms.of(name, &kept.version)).cloned() {
                     Some(form) => drop(self.evidence.forms.acknowledged.insert(name.clone(), form)),
@@ -73,6 +78,10 @@ impl FallbackScope {
         let acknowledged: Vec<_> =
             self.hold.all_acknowledged().map(|(kind, resource)| (kind, resource.clone())).collect();
         acknowledged.iter().for_each(|(kind, resource)| self.evidence.proof.prove_restored(*kind, resource));
+        for (kind, resource) in &acknowledged {
+            outliers.keys().for_each(|node| self.evidence.note_accepted_by(node, *kind, resource));
+        }
+        self.members.believe_outliers();
         self.searches.edited();
         self.reconcile(inputs);
     }

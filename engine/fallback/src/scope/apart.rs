@@ -57,19 +57,34 @@ pub(super) fn end_scopes_apart(all: &mut FallbackScopes, inputs: &mut StepInputs
     }
 }
 
+/// Returns the scope apart of Envoys that refused the same as this one.
+fn alike(scopes: &[FallbackScope], build: &Arc<str>, outlier: &Outlier) -> Option<usize> {
+    scopes.iter().position(|scope| {
+        let mut refused = outlier.refused();
+        scope.id.is_apart()
+            && scope.id.reported_build() == build
+            && refused.any(|((kind, name), version)| scope.hold.refusal_of(*kind, name, *version).is_some())
+    })
+}
+
 /// Returns the next Envoy for a scope of its own: it refuses the configuration that others have, and tries nothing.
-fn next_apart(scope: &FallbackScope) -> Option<Arc<str>> {
-    if scope.id.is_apart() || !scope.members.has_any_but_outliers() {
+/// While no other Envoy is connected, it can only join Envoys that refused the same.
+fn next_apart(scopes: &[FallbackScope], scope: &FallbackScope) -> Option<Arc<str>> {
+    if scope.id.is_apart() {
         return None;
     }
+    let has_others = scope.members.has_any_but_outliers();
+    let joins = |outlier: &Outlier| has_others || alike(scopes, &scope.id.build, outlier).is_some();
     let everyone = scope.configurations.everyone.as_ref()?;
     let tries = |node: &str| {
         let is_canary = matches!(&scope.stage, Stage::Canary { node: canary, .. } if **canary == *node);
         is_canary || scope.trials.current.as_ref().is_some_and(|trial| *trial.node == *node)
     };
     let mut outliers = scope.members.outliers();
-    let next = outliers
-        .find(|(node, outlier)| scope.members.is_local(node) && !tries(node) && outlier.offered(everyone).is_some());
+    let next = outliers.find(|(node, outlier)| {
+        let refuses = || outlier.offered(everyone).is_some() && joins(outlier);
+        scope.members.is_local(node) && !tries(node) && refuses()
+    });
     next.map(|(node, _)| node.clone())
 }
 
@@ -133,20 +148,17 @@ fn refuse_again(scopes: &mut [FallbackScope]) -> bool {
 /// refused the same. Returns true if there was any.
 fn separate(scopes: &mut Vec<FallbackScope>, inputs: &mut StepInputs<'_>) -> bool {
     let mut any = false;
-    while let Some((at, node)) = scopes.iter().enumerate().find_map(|(at, scope)| Some((at, next_apart(scope)?))) {
+    let next = |scopes: &[FallbackScope]| {
+        scopes.iter().enumerate().find_map(|(at, scope)| Some((at, next_apart(scopes, scope)?)))
+    };
+    while let Some((at, node)) = next(scopes) {
         let Some(main) = scopes.get(at) else { return any };
         let Some(outlier) = main.members.outlier(&node).cloned() else { return any };
-        let refused_as_well = |scope: &FallbackScope| {
-            let mut refused = outlier.refused();
-            scope.id.is_apart()
-                && scope.id.reported_build() == &main.id.build
-                && refused.any(|((kind, name), version)| scope.hold.refusal_of(*kind, name, *version).is_some())
-        };
         let accepted = AcceptedConfigurations::by(main, &node, &outlier);
         // The Envoy is not sent these again.
         let known = outlier.known().map(|(slot, version)| (slot.clone(), *version, outlier.message().to_owned()));
         let refused: Vec<_> = known.chain(main.hold.refused_by(&node)).collect();
-        let to = match scopes.iter().position(refused_as_well) {
+        let to = match alike(scopes, &main.id.build, &outlier) {
             Some(known) => known,
             None if scopes.iter().filter(|scope| scope.id.is_apart()).count() >= SCOPES_APART_MAX => return any,
             None => {

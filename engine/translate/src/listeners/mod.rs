@@ -80,6 +80,9 @@ pub(crate) fn plan(
         let message = format!("protocol {:?} is not supported: use HTTP or HTTPS", listener.protocol);
         plan.reject(ListenerState::Out, "UnsupportedProtocol", &message);
         plan.kinds.clear();
+        // Reports name the hosts that are not served.
+        let hostname = listener.hostname.as_deref();
+        plan.hostname = hostname.filter(|hostname| holdfast_check::host::hostname(hostname).is_ok()).map(Into::into);
         fault(format!("{field}.protocol"), Class::Invalid, "UnsupportedProtocol", message);
         return plan;
     }
