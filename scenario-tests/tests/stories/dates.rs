@@ -175,7 +175,7 @@ async fn without_last_valid_versions(world: World) -> Result<()> {
     ensure!(secure(port, &short).send().await.is_err(), "the client accepts an expired certificate");
     let url = format!("https://{HOST}:{port}/");
     comes_to_explain(&world, &holdfast, &url, 3, "may concern   ").await?;
-    let page = get(holdfast.options.diagnostics, "/object/Secret/default/shop").send().await?.body;
+    let page = get(holdfast.options.diagnostics, "/object/Secret/default/shop").host("localhost").send().await?.body;
     ensure!(page.contains("Gateway – at fault") && page.contains("HTTPRoute – affected"), "{page}");
     metric(&holdfast, "expiry", 0).await?;
     let good = certificate(-DAY, 90 * DAY)?;
