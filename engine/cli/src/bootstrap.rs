@@ -17,6 +17,9 @@ pub const MAX_HEAP_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 pub const MAX_CONNECTIONS: u32 = 50_000;
 /// JSON pointer to the HTTP protocol options of a cluster.
 const HTTP_OPTIONS: &str = "/typed_extension_protocol_options/envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+/// The longest wait of an Envoy between two tries to connect, so that all Envoys are current soon after Holdfast is
+/// back. Envoy's own limit is 30 seconds.
+const RECONNECT_MAX: &str = "5s";
 /// The name of the cluster of the xDS server. No served cluster has this name.
 const XDS_CLUSTER: &str = "holdfast-xds";
 
@@ -68,12 +71,14 @@ impl Bootstrap {
             XdsMode::Sotw => "GRPC",
         };
         let ads = json!({ "ads": {}, "resource_api_version": "V3" });
+        let back_off = json!({ "base_interval": "0.5s", "max_interval": RECONNECT_MAX });
+        let retry = json!({ "retry_back_off": back_off });
         json!({
             "ads_config": {
                 "api_type": api_type,
                 "transport_api_version": "V3",
                 "set_node_on_first_message_only": true,
-                "grpc_services": [{ "envoy_grpc": { "cluster_name": XDS_CLUSTER } }],
+                "grpc_services": [{ "envoy_grpc": { "cluster_name": XDS_CLUSTER, "retry_policy": retry } }],
             },
             "cds_config": ads,
             "lds_config": ads,

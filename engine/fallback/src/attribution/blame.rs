@@ -55,7 +55,7 @@ impl FallbackScope {
         } else if self.searches.may_fall_back() && !self.is_explained(kind, name, version, &subjects) {
             self.searches.durations.begin(inputs.now_ms);
             match &subjects[..] {
-                [only] if !are_others_left && !untried_at::is_doubtful(self, kind, name, version, inputs) => {
+                [only] if !are_others_left && !untried_at::is_doubtful(self, (kind, name, version), only, inputs) => {
                     let refuser = self.refuser(kind, name, version);
                     self.convict_subject(only, Detected::Nack, message, inputs);
                     self.note_refuser(only.clone(), refuser, inputs);

@@ -10,6 +10,7 @@ use holdfast_xds::{ResourceType, Version};
 
 use super::accepted_versions;
 use crate::context::step_inputs::StepInputs;
+use crate::evidence::subject::Subject;
 use crate::rollout::untried::{SHARED, has_untried_of_everyone};
 use crate::scope::FallbackScope;
 
@@ -52,17 +53,19 @@ pub(super) fn is_partly_untried_at_refuser(
     }
 }
 
-/// Checks whether a refusal may be about something else than the suspects: content that others accepted, or a last
-/// valid version that no Envoy has accepted in this run. Such suspects are tried alone before one is convicted.
+/// Checks whether a refusal may be about something else than this suspect: content that others accepted, or a last
+/// valid version of another object that no Envoy has accepted in this run. The suspect is then tried alone before it is
+/// convicted.
 pub(super) fn is_doubtful(
     scope: &FallbackScope,
-    kind: ResourceType,
-    name: &Arc<str>,
-    version: Version,
+    (kind, name, version): (ResourceType, &Arc<str>, Version),
+    suspect: &Subject,
     inputs: &StepInputs<'_>,
 ) -> bool {
-    let has_unaccepted =
-        || kind == ResourceType::Route && !accepted_versions::unaccepted_in(scope, name, version, inputs).is_empty();
+    let has_unaccepted = || {
+        let unaccepted = accepted_versions::unaccepted_in(scope, name, version, inputs);
+        kind == ResourceType::Route && unaccepted.iter().any(|key| *key != suspect.node.key)
+    };
     is_partly_untried_at_refuser(scope, kind, name, version) || has_unaccepted()
 }
 

@@ -15,7 +15,7 @@ pub(crate) mod shares;
 pub mod subject;
 pub mod suspects;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -47,6 +47,9 @@ pub struct Evidence {
     pub proof: Proof,
     /// The contents that each Envoy acknowledged itself.
     pub(crate) accepted_by: AcceptedBy,
+    /// The contents of the listener versions that Envoys acknowledged last, by resource: each Envoy acknowledges the
+    /// same version.
+    accepted_listeners: BTreeMap<Arc<str>, (Version, Vec<Content>)>,
     /// The last valid versions.
     pub last_valid: LastValid,
     /// The forms of route configurations.
@@ -169,9 +172,13 @@ impl Evidence {
     /// Records a listener or a route configuration that an Envoy accepted.
     pub(crate) fn note_accepted_by(&mut self, node: &Arc<str>, kind: ResourceType, resource: &Resource) {
         let form = self.forms.known(&resource.name, &resource.version).filter(|_| kind == ResourceType::Route);
-        match form {
-            Some(form) => self.accepted_by.note_routes(node, &resource.name, form),
-            None => self.accepted_by.note(node, kind, resource, self.contents_of(kind, resource)),
+        if let Some(form) = form {
+            return self.accepted_by.note_routes(node, &resource.name, form);
+        }
+        let contents = self.contents_of(kind, resource);
+        self.accepted_by.note(node, kind, resource, contents.iter().copied());
+        if kind == ResourceType::Listener {
+            self.accepted_listeners.insert(resource.name.clone(), (resource.version, contents));
         }
     }
 
@@ -202,8 +209,12 @@ impl Evidence {
 
     /// Returns the contents of a resource, as far as they are known by their bytes and from its form.
     fn contents_of(&self, kind: ResourceType, resource: &Resource) -> Vec<Content> {
-        match kind {
-            ResourceType::Listener => self.listener_forms.proven_by(&resource.name, resource.version, &resource.body),
+        let known = self.accepted_listeners.get(&resource.name).filter(|(version, _)| *version == resource.version);
+        match (kind, known) {
+            (ResourceType::Listener, Some((_, contents))) => contents.clone(),
+            (ResourceType::Listener, None) => {
+                self.listener_forms.proven_by(&resource.name, resource.version, &resource.body)
+            }
             _ => acknowledged::proven(kind, resource),
         }
     }
