@@ -48,8 +48,9 @@ impl Timeline {
     /// Records the present health.
     pub fn observe(&mut self, health: &Health, now: Moment) {
         let mut present = present(health, now);
-        let sort = |episode: &Episode| (episode.severity, episode.reason.clone(), episode.field.clone());
-        let is_same = |known: &Episode, next: &Episode| sort(known) == sort(next);
+        let is_same = |known: &Episode, next: &Episode| {
+            (known.severity, &known.reason, &known.field) == (next.severity, &next.reason, &next.field)
+        };
         let is_over = |known: &Episode| present.get(&known.object).is_none_or(|next| !is_same(known, next));
         let over: Vec<ObjectKey> =
             self.open.values().filter(|known| is_over(known)).map(|e| e.object.clone()).collect();

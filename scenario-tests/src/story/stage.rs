@@ -447,8 +447,7 @@ impl StoryStage {
     pub fn start(&mut self) -> Result<()> {
         self.start_without_envoys()?;
         let nodes: Vec<String> = self.envoys.keys().cloned().collect();
-        let there: BTreeSet<String> = nodes.into_iter().collect();
-        self.connect(&there.into_iter().collect::<Vec<_>>())
+        self.connect(&nodes)
     }
 
     /// Starts Holdfast, which reads the store.

@@ -182,7 +182,7 @@ mod tests {
             build: "".into(),
             message: "cannot bind".into(),
             class: RefusalClass::Host,
-            refusers: std::collections::BTreeSet::new(),
+            refusers: Default::default(),
         }
     }
 

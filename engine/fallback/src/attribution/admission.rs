@@ -115,12 +115,13 @@ impl FallbackScope {
         let Some(node) = self.members.candidate_for_trial(is_anything_proven, untried) else { return };
         let Some(subjects) = self.trials.next(&self.fairness.budget, &self.id.gateway, inputs) else {
             match &self.trials.readmission {
-                None => return,
+                None => return untried_at::end_wait(self, inputs.now_ms),
                 // Either the budget of refusals of the owners is used up, or no Envoy answered: a later clock event
                 // tries these suspects.
                 Some(readmission) if !readmission.is_done() => return,
                 Some(_) => self.trials.readmission = None,
             }
+            untried_at::end_wait(self, inputs.now_ms);
             inputs.translator.close(&self.id.trial_fleet());
             self.searches.durations.end(inputs.now_ms);
             return;

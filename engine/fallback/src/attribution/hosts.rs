@@ -45,7 +45,7 @@ impl FallbackScope {
             build: answer.build.clone(),
             message: message.to_owned(),
             class,
-            refusers: std::collections::BTreeSet::new(),
+            refusers: Default::default(),
         };
         if !self.hold.unavailable.note(slot.clone(), version, refusal, inputs.now_ms) {
             return true;

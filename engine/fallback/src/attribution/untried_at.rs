@@ -79,3 +79,10 @@ pub(super) fn waits_for_acceptance(scope: &mut FallbackScope, node: &str, inputs
     let since_ms = *scope.trials.waits_since_ms.get_or_insert(inputs.now_ms);
     inputs.now_ms < since_ms.saturating_add(inputs.settings.fallback.ack_timeout_ms)
 }
+
+/// Ends the wait if nothing waits for a trial any longer, so that the next suspects have the whole time.
+pub(super) fn end_wait(scope: &mut FallbackScope, now_ms: u64) {
+    if !scope.has_verdict_to_confirm(now_ms) {
+        scope.trials.waits_since_ms = None;
+    }
+}

@@ -125,3 +125,41 @@ impl Accepted {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use holdfast_graph::Origins;
+
+    use super::*;
+
+    /// Records that this Envoy accepted a content.
+    fn accept(all: &mut AcceptedBy, node: &str, content: Content) {
+        let resource = Resource::new("listener/80", &b""[..], Origins::default());
+        all.note(&node.into(), ResourceType::Listener, &resource, [content]);
+    }
+
+    #[test]
+    fn an_envoy_that_resumes_has_accepted_the_same_as_before_and_a_fresh_one_nothing() {
+        let (mut all, content) = (AcceptedBy::default(), Content([1; 16]));
+        accept(&mut all, "a", content);
+        assert!(!all.has_all("b", [content].into_iter()), "each Envoy for itself");
+        all.disconnected(&"a".into());
+        all.connected("a", true);
+        assert!(all.has_all("a", [content].into_iter()));
+        all.disconnected(&"a".into());
+        all.connected("a", false);
+        assert!(!all.has_all("a", [content].into_iter()));
+    }
+
+    #[test]
+    fn of_disconnected_envoys_a_limited_number_is_remembered() {
+        let (mut all, content) = (AcceptedBy::default(), Content([1; 16]));
+        let nodes: Vec<Arc<str>> = (0..=DISCONNECTED_MAX).map(|node| node.to_string().into()).collect();
+        for node in &nodes {
+            accept(&mut all, node, content);
+            all.disconnected(node);
+        }
+        let known: Vec<bool> = nodes.iter().map(|node| all.has_all(node, [content].into_iter())).collect();
+        assert_eq!((known.first(), known.get(1), known.last()), (Some(&false), Some(&true), Some(&true)));
+    }
+}
