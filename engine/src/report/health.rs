@@ -9,10 +9,11 @@ use std::sync::Arc;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, without_field};
 use holdfast_api::section::{ObjectSection, unit};
+use holdfast_check::certificate::DateFault;
 use holdfast_check::time::Moment;
 use holdfast_envoy::hold::Refusal;
 use holdfast_envoy::inspect::routes;
-use holdfast_envoy::model::{Action, PathMatch};
+use holdfast_envoy::model::{Action, PathMatch, PathRank, Route};
 use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport, GatewayState, Identity};
@@ -354,18 +355,22 @@ fn own<'a>(
     plan.routes.iter().filter(move |rendered| section.is_empty() || *rendered.route.section == *section)
 }
 
+/// The requests of a route after all other routes of its hosts.
+const OTHER_REQUESTS: &str = "/* without another route";
+
 /// Returns the hosts and paths of the requests of a section of a plan at a Gateway.
 fn requests(plan: &RoutePlan, gateway: &str, section: &str) -> (BTreeSet<Arc<str>>, BTreeSet<Arc<str>>) {
     let here = plan.places.iter().filter(|(at, _, _)| at.namespaced_name() == gateway);
     let hosts = here.map(|(_, _, host)| host.domain().into()).collect();
-    let path = |path: &PathMatch| match path {
+    let path = |route: &Route| match &route.matches.path {
+        _ if route.precedence.path == PathRank::Last => OTHER_REQUESTS.to_owned(),
         PathMatch::Exact(path) => path.to_string(),
         PathMatch::Prefix(path) if path.ends_with('/') => format!("{path}*"),
         PathMatch::Prefix(path) => format!("{path}/*"),
         PathMatch::Text(path) => format!("{path}*"),
         PathMatch::Regex(regex) => format!("~{regex}"),
     };
-    (hosts, own(plan, section).map(|rendered| path(&rendered.route.matches.path).into()).collect())
+    (hosts, own(plan, section).map(|rendered| path(&rendered.route).into()).collect())
 }
 
 /// Returns the effect on the requests of a section of a plan at a held Gateway, according to its published route
@@ -467,7 +472,19 @@ impl Collected {
         })
     }
 
+    /// Adds a fault. A certificate that is not valid now is at fault itself: renewal is a change of its Secret.
     fn fault(&mut self, engine: &Engine, fault: Fault) {
+        let [not_yet_valid, expired, _] = DateFault::REASONS;
+        let outdated =
+            fault.cause.clone().filter(|_| fault.is_error() && [not_yet_valid, expired].contains(&fault.reason));
+        if let Some(certificate) = outdated.filter(|certificate| *certificate != fault.object) {
+            let own = Fault { object: certificate, field: "data".into(), cause: None, ..fault.clone() };
+            self.add_fault(engine, own);
+        }
+        self.add_fault(engine, fault);
+    }
+
+    fn add_fault(&mut self, engine: &Engine, fault: Fault) {
         let Fault { object, field, class, reason, message, cause } = fault;
         let message = without_field(&message, &field).to_owned();
         let found = self.entry(engine, &object, field, message, reason);

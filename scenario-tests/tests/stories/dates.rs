@@ -176,7 +176,12 @@ async fn without_last_valid_versions(world: World) -> Result<()> {
     let url = format!("https://{HOST}:{port}/");
     comes_to_explain(&world, &holdfast, &url, 3, "may concern   ").await?;
     let page = get(holdfast.options.diagnostics, "/object/Secret/default/shop").host("localhost").send().await?.body;
-    ensure!(page.contains("Gateway – at fault") && page.contains("HTTPRoute – affected"), "{page}");
+    ensure!(page.contains("Secret – at fault") && page.contains("Gateway – affected"), "{page}");
+    ensure!(page.contains("clients get errors"), "{page}");
+    let diagnostics = format!("127.0.0.1:{}", holdfast.options.diagnostics);
+    let difference = world.command(&["diff", "Secret/default/shop", "--diagnostics", &diagnostics]).await?;
+    difference
+        .expect_output(&["because   Secret default/shop, data: ", "affects   Gateway default/public: clients that"])?;
     metric(&holdfast, "expiry", 0).await?;
     let good = certificate(-DAY, 90 * DAY)?;
     write(&world, &good)?;

@@ -82,7 +82,8 @@ pub(crate) struct ExplainReport {
     pub(crate) policies: Vec<PolicyField>,
     /// The replacement that the answer is, or that a part of the requests gets.
     pub(crate) replacement: Option<ReplacementView>,
-    /// The faults because of which there is no connection.
+    /// The faults because of which there is no connection, or no route at this Gateway while another one has the port as
+    /// well.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) closed_by: Vec<Fault>,
     /// The object of the route that matches; only of a running Holdfast.
@@ -139,7 +140,10 @@ impl ExplainReport {
         let object = route.and_then(|route| route.object.as_ref());
         let section = route.and_then(|route| section(&facts.objects, route));
         let replacement = name.as_ref().and_then(|name| replacement(facts, name, &way, section.as_deref()));
-        let closed_by = name.as_ref().map(|name| closed_by(facts, name, &way, &request)).unwrap_or_default();
+        let mut closed_by = name.as_ref().map(|name| closed_by(facts, name, &way, &request)).unwrap_or_default();
+        if let (Some(name), None, None) = (&name, wanted, object) {
+            closed_by.extend(unserved_elsewhere(facts, name, &request));
+        }
         let place = (way.route_configuration.as_deref().unwrap_or_default(), request.port);
         let policies = object.zip(section.as_deref()).zip(gateway);
         let policies = policies.map(|(rule, gateway)| facts.policies.of(rule, gateway, place)).unwrap_or_default();
@@ -223,15 +227,25 @@ fn closed_by(facts: &ExplainFacts, gateway: &str, way: &Explanation, request: &E
     }
     let chosen = way.chains.iter().find(|chain| chain.why_not.is_none());
     let closed = facts.unserved_listeners.get(gateway).into_iter().flatten();
-    let host = Host::new(Some(&request.chain_host().to_ascii_lowercase().into()));
     let closed = closed.filter(|listener| match chosen {
         Some(chain) => listener.chain == chain.name,
-        None => {
-            let may_be_meant = request.tls || !listener.tls;
-            listener.port == request.port && may_be_meant && listener.host.covers(&host)
-        }
+        None => may_be_meant(listener, request),
     });
     closed.flat_map(|listener| listener.faults.iter().cloned()).collect()
+}
+
+/// Returns the faults of listeners of other Gateways for which a request without a route may be meant: of two Gateways
+/// with a listener at one port, the older one is served.
+fn unserved_elsewhere(facts: &ExplainFacts, gateway: &str, request: &ExplainRequest) -> Vec<Fault> {
+    let elsewhere = facts.unserved_listeners.iter().filter(|(other, _)| **other != *gateway);
+    let meant = elsewhere.flat_map(|(_, listeners)| listeners).filter(|listener| may_be_meant(listener, request));
+    meant.flat_map(|listener| listener.faults.iter().cloned()).collect()
+}
+
+/// Returns whether a request may be meant for a listener that serves none.
+fn may_be_meant(listener: &UnservedListener, request: &ExplainRequest) -> bool {
+    let host = Host::new(Some(&request.chain_host().to_ascii_lowercase().into()));
+    listener.port == request.port && (request.tls || !listener.tls) && listener.host.covers(&host)
 }
 
 /// Returns the replacement that the route of the request is, or that a part of its requests gets.

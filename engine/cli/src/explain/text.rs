@@ -2,7 +2,7 @@
 
 use std::fmt::{Arguments, Write};
 
-use holdfast_api::fault::{Class, Fault};
+use holdfast_api::fault::Fault;
 use holdfast_engine::report::ReplacementView;
 use holdfast_envoy::explain::RouteCandidate;
 use holdfast_envoy::explain::answer::{ExplainedAnswer, ExplainedBackend};
@@ -141,10 +141,9 @@ fn shares(backends: &[ExplainedBackend], verb: &str, lines: &mut WayLines) {
 }
 
 fn replaced(replacement: &ReplacementView, lines: &mut WayLines) {
-    let ReplacementView { object, section, cause, message, policy, .. } = replacement;
-    let cause = if *cause == Class::Referential { "a reference" } else { "its content" };
+    let ReplacementView { object, section, message, policy, .. } = replacement;
     let policy = policy.as_ref().map(|policy| format!(" ({})", short(policy))).unwrap_or_default();
-    lines.add("replaced", format_args!("{} {section}, because of {cause}{policy}: {message}", short(object)));
+    lines.add("replaced", format_args!("{} {section}{policy}: {message}", short(object)));
 }
 
 /// Adds the command that shows the causes.

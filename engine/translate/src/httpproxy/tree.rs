@@ -31,7 +31,7 @@ use crate::httpproxy::path::Path;
 use crate::httpproxy::rewrite::{self, Served};
 use crate::incremental::guard;
 use crate::narrowing;
-use crate::outcome::finding::{Finding, NOT_READABLE};
+use crate::outcome::finding::{Finding, Level, NOT_READABLE};
 use crate::outcome::host::HostClaim;
 use crate::outcome::route::{Rendered, Replaced, RoutePlan};
 use crate::overlay::{ClosedSections, Closing, Manner};
@@ -84,7 +84,6 @@ pub(crate) fn plan(
         let backends = stream.to.iter().flat_map(|stream| &stream.backends);
         plan.backends.extend(backends.map(|(backend, _)| backend.clone()));
     }
-    plan.findings.extend(of_host);
     place(&mut plan, claim);
     let context = Routes { objects: &objects, closed, guard: guard.as_ref().ok(), proxy, settings };
     let mut made = context.make(&leaves, &mut budgets, reader, &mut plan.findings);
@@ -100,7 +99,8 @@ pub(crate) fn plan(
     let host = Host { key, object, settings, claim, wildcard: one_label(proxy) };
     let shut = claim.closed || guard.is_err() || closed.get(key).is_some_and(|units| units.contains_key(HOST));
     if shut {
-        host.close(&mut plan);
+        let closing = closed.get(key).and_then(|units| units.get(HOST)).map(|closing| &*closing.message);
+        host.close(closing, if claim.closed { &claim.findings } else { &of_host }, &mut plan);
     } else {
         plan.host.rate_limit = guard.ok().and_then(|guard| guard.local);
     }
@@ -112,6 +112,7 @@ pub(crate) fn plan(
     if plan.routes.is_empty() && claim.tls.as_ref().is_some_and(|tls| tls.stream.is_some()) {
         host.keep(&mut plan);
     }
+    plan.findings.extend(of_host);
     put_in_order(&mut plan);
     Some(plan)
 }
@@ -283,7 +284,7 @@ pub(crate) fn failed(object: &Object, claim: Option<&HostClaim>, settings: &Sett
     let mut plan = RoutePlan { findings: vec![found], ..RoutePlan::default() };
     plan.members.insert(object.key.clone());
     place(&mut plan, claim);
-    Host { key: &object.key, object, settings, claim, wildcard: None }.close(&mut plan);
+    Host { key: &object.key, object, settings, claim, wildcard: None }.close(Some(&fault.message), &[], &mut plan);
     plan.faults.push(fault);
     Some(plan)
 }
@@ -360,10 +361,11 @@ struct Host<'a> {
 }
 
 impl Host<'_> {
-    /// Closes the whole host.
-    fn close(&self, plan: &mut RoutePlan) {
-        let message = plan.findings.iter().find(|finding| finding.object == *self.key);
-        let message = message.map_or_else(|| "the host cannot be served".to_owned(), |finding| finding.message.clone());
+    /// Closes the whole host, because of the fallback, or of the first error among the findings about the host.
+    fn close(&self, closing: Option<&str>, of_host: &[Finding], plan: &mut RoutePlan) {
+        let mut errors = of_host.iter().filter(|finding| finding.level == Level::Error);
+        let message = closing.or_else(|| errors.next().map(|finding| &*finding.message));
+        let message = message.unwrap_or("the host cannot be served").to_owned();
         plan.replaced.push(Replaced {
             policy: None,
             object: self.key.clone(),
@@ -433,6 +435,13 @@ impl Host<'_> {
             }
         };
         let mut route = self.bare(place, name, &section, owner, matches, action);
+        let has_conditions = !(served.conditions.headers.is_empty() && served.conditions.query.is_empty());
+        if served.origin == RouteOrigin::Last
+            && matches!(&route.matches.path, PathMatch::Text(path) if **path == *"/")
+            && !has_conditions
+        {
+            route.precedence.path = PathRank::Last;
+        }
         route.placeholder = placeholder;
         let ancestors: Origins = leaf.ancestors.iter().cloned().collect();
         route.origins = ancestors.with(leaf.owner.clone());

@@ -8,7 +8,7 @@ use holdfast_scenario_tests::manifests::{http_listener, https_listener};
 use holdfast_scenario_tests::process::Finished;
 use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::story::dice::Dice;
-use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, stories, until};
+use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, manifests, stories, until};
 use serde_json::Value;
 
 use super::random::{self, BACKENDS, MARKER, RandomRequest};
@@ -51,15 +51,16 @@ fn rule(path: &str, backend: &str) -> String {
     format!("- matches: [{{path: {path}}}]\n  backendRefs: [{{name: {backend}, port: 8080}}]\n")
 }
 
-/// A listener without its certificate, one that takes no part, and a host of an HTTPProxy without its certificate: the
-/// fault is named, of a running Holdfast and of manifests.
+/// A listener without its certificate, one that takes no part, one of a second Gateway at a port in use, and a host of an
+/// HTTPProxy without its certificate: the fault is named, of a running Holdfast and of manifests.
 async fn closed_listeners(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (open, closed, out, secure) = (world.port()?, world.port()?, world.port()?, world.port()?);
     let without = https_listener("closed", closed, "", &["gone"]);
     let of_other_protocol = format!("- name: out\n  port: {out}\n  protocol: SCTP\n");
     world.gateway_with(&[http_listener(open), without, of_other_protocol].concat())?;
-    world.route("all", "rules:\n- backendRefs: [{name: echo, port: 8080}]")?;
+    world.route("all", &format!("rules:\n{}", rule("{type: PathPrefix, value: /all}", "echo")))?;
+    world.write("younger.yaml", manifests::gateway("younger", &http_listener(open)))?;
     let proxy = "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {name: pay, namespace: default}\n\
                  spec: {virtualhost: {fqdn: pay.test, tls: {secretName: lost}}, routes: [{services: [{name: echo, port: \
                  8080}]}]}\n";
@@ -67,7 +68,7 @@ async fn closed_listeners(world: World) -> Result<()> {
     let (plain, secure_port) = (world.port()?.to_string(), secure.to_string());
     let flags = ["--httpproxy-http", &plain, "--httpproxy-https", &secure_port];
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&flags)).await?;
-    get(open, "/").comes_to_reach("echo").await?;
+    get(open, "/all").comes_to_reach("echo").await?;
     let folder = world.manifests().display().to_string();
     for (host, port, words) in [
         ("127.0.0.1", closed, "because of    Gateway default/public: spec.listeners[1].tls.certificateRefs[0]: Secret"),
@@ -79,6 +80,14 @@ async fn closed_listeners(world: World) -> Result<()> {
         let offline = [&["explain", "--manifests", &folder, "GET", &url], &flags[..]].concat();
         world.command(&offline).await?.expect_code(1)?.expect_output(&["no connection", words])?;
     }
+    let taken = "because of    Gateway default/younger: spec.listeners[0].port: ";
+    let url = format!("http://127.0.0.1:{open}/");
+    comes_to_explain(&world, &holdfast, &url, 1, &["404", taken]).await?;
+    let own = explain(&world, &holdfast, &["--gateway", "default/public", "GET", &url]).await?;
+    own.expect_code(1)?;
+    ensure!(!own.output().contains("because of"), "{}", own.output());
+    let routed = explain(&world, &holdfast, &["GET", &format!("{url}all")]).await?;
+    ensure!(!routed.output().contains("because of"), "{}", routed.output());
     let document = explain(&world, &holdfast, &["-o", "json", "GET", &format!("https://127.0.0.1:{closed}/")]).await?;
     let document: Value = serde_json::from_str(&document.output())?;
     ensure!(document["closedBy"][0]["reason"] == "InvalidCertificateRef", "{document}");
