@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_api::fault::Fault;
+use holdfast_api::apis::kinds;
+use holdfast_api::fault::{Class, Fault};
 use holdfast_api::ledger::Ledger;
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
@@ -28,7 +29,7 @@ pub struct Engine {
     settings: Settings,
     objects: ObjectSnapshot,
     unusable: BTreeSet<ObjectKey>,
-    unread: BTreeSet<ObjectKey>,
+    pub(crate) unread: BTreeSet<ObjectKey>,
     /// When each unusable object became unusable.
     unusable_since: BTreeMap<ObjectKey, i64>,
     graph: Graph,
@@ -113,7 +114,7 @@ impl Engine {
         match event {
             Event::Applied(object, faults) => self.apply(*object, faults),
             Event::Unusable(key, faults) => self.unusable(&key, faults),
-            Event::Unread(key, faults) => self.unread(&key, faults),
+            Event::Unread(key, why) => self.unread(&key, &why),
             Event::Deleted(key) => self.delete(&key),
             // At startup there is nothing to translate yet, and the stored configuration is served.
             Event::PortsTaken(taken) => return self.translator.set_taken_ports(taken),
@@ -241,12 +242,19 @@ impl Engine {
 
     /// Handles an object of an earlier run that cannot be read. The stored version stays in use: the object's removal
     /// was not requested, and its current content is unknown.
-    fn unread(&mut self, key: &ObjectKey, faults: Vec<Fault>) {
-        self.note(key, faults);
+    fn unread(&mut self, key: &ObjectKey, why: &str) {
         if self.objects.get(key).is_none() {
             self.unread.insert(key.clone());
             self.take_from_the_store(key, |_| true);
         }
+        let (class, instead) = match self.objects.get(key) {
+            Some(_) => (Class::Ignored, "the version of the object that an earlier run stored stays in use"),
+            None if *key.kind == *kinds::ENDPOINT_SLICE => {
+                (Class::Ignored, "the endpoints that Envoys acknowledged stay in use")
+            }
+            None => (Class::Invalid, "no version of the object is stored, so that it is missing until it can be read"),
+        };
+        self.note(key, vec![Fault::new(key, class, "", "Unread", format!("{why}; {instead}"))]);
     }
 
     fn take_from_the_store(&mut self, key: &ObjectKey, is_meant: impl Fn(&Arc<Object>) -> bool) {

@@ -150,14 +150,15 @@ pub struct Effect {
 }
 
 impl Effect {
-    /// Returns the effect of a part that is left out, where neither Gateway nor requests are known.
+    /// Returns the effect of an object that is left out, or of a part of it while the rest is served, where neither Gateway
+    /// nor requests are known.
     pub fn left_out(object: &Identity, section: &str) -> Self {
         Self {
             object: object.clone(),
             gateway: "".into(),
             section: section.into(),
             listener: None,
-            gets: Gets::Nothing,
+            gets: if section.is_empty() { Gets::Nothing } else { Gets::LeftOut },
             hosts: BTreeSet::new(),
             paths: BTreeSet::new(),
             causes: BTreeSet::new(),

@@ -206,9 +206,15 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, all: &[ObjectP
             here.retain(is_there);
         }
     }
-    if here.is_empty() && others.is_empty() {
-        // A rule without backends has a warning only.
-        here = of.get(&own).into_iter().flatten().copied().filter(is_mentioned).collect();
+    if others.is_empty() && !here.iter().any(is_mentioned) {
+        // A rule without backends, or with weights of 0 only, has a warning about that.
+        let warnings: Vec<usize> = of.get(&own).into_iter().flatten().copied().filter(is_mentioned).collect();
+        here = if warnings.is_empty() { here } else { warnings };
+    }
+    // An older object gets the requests of a match that both have, and this object nothing.
+    let is_conflict = |index: &usize| found(index).is_some_and(|found| found.class == Class::Conflict);
+    if !here.iter().all(is_conflict) {
+        here.retain(|index| !is_conflict(index));
     }
     here.extend(others);
     here.sort_unstable();

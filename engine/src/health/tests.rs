@@ -376,8 +376,8 @@ fn a_problem_of_an_object_that_is_served_names_its_part() {
     let lost = found(route, "spec.parentRefs[1]", Class::Referential, "NoMatchingParent", "it does not exist");
     facts.found.push(ObjectProblem { is_served: true, ..lost.clone() });
     let parts: Vec<_> =
-        judge(&facts).outages[0].served.iter().map(|part| (part.section.clone(), part.gets.clone())).collect();
-    assert_eq!(parts, [(Arc::from("parentRefs[1]"), Gets::Nothing)]);
+        judge(&facts).degraded[0].served.iter().map(|part| (part.section.clone(), part.gets.clone())).collect();
+    assert_eq!(parts, [(Arc::from("parentRefs[1]"), Gets::LeftOut)]);
     facts.found = vec![lost];
     assert_eq!(judge(&facts).outages[0].served, [], "nothing of it is served");
 }

@@ -200,6 +200,8 @@ pub enum Gets {
     PortInUse,
     /// The part is excluded: another route of the host answers, or 404.
     Nothing,
+    /// The part has no effect, and the rest of the object is served.
+    LeftOut,
     /// An earlier version.
     LastValid {
         /// The generation of that version.
@@ -237,7 +239,7 @@ impl Gets {
             | Gets::NoResponse
             | Gets::PortInUse
             | Gets::Nothing => Severity::Outage,
-            Gets::LastValid { .. } | Gets::LastValidOf { .. } | Gets::AsBefore => Severity::Degraded,
+            Gets::LeftOut | Gets::LastValid { .. } | Gets::LastValidOf { .. } | Gets::AsBefore => Severity::Degraded,
         }
     }
 }

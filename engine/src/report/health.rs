@@ -2,23 +2,27 @@
 
 mod endpoints;
 pub(super) mod listeners;
+mod overtaken;
+mod paths;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_api::apis::kinds;
+use holdfast_api::apis::{Body, kinds};
 use holdfast_api::fault::{Class, Fault, without_field};
+use holdfast_api::object::Object;
 use holdfast_api::section::{ObjectSection, unit};
 use holdfast_check::certificate::DateFault;
 use holdfast_check::time::Moment;
 use holdfast_envoy::hold::Refusal;
 use holdfast_envoy::inspect::routes;
-use holdfast_envoy::model::{Action, PathMatch, PathRank, Route};
+use holdfast_envoy::model::Action;
 use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport, GatewayState, Identity};
 use holdfast_graph::{Detected, Node, ObjectKey, Step};
-use holdfast_translate::listener::ListenerState;
+use holdfast_translate::listener::{ListenerPlan, ListenerState};
+use holdfast_translate::query::ClosedHost;
 use holdfast_translate::route::RoutePlan;
 use holdfast_xds::ResourceType;
 
@@ -97,6 +101,7 @@ impl Engine {
         self.without_any_version(&report, &mut effects);
         listeners::listener_effects(self, &report, &mut effects);
         endpoints::services_without_endpoints(self, &mut found, &mut effects);
+        overtaken::remove_overtaken(self, &holds, &mut effects);
         effects.sort_by(|a, b| (&a.object, &a.gateway, &a.section).cmp(&(&b.object, &b.gateway, &b.section)));
         effects.dedup();
         let gateways = report.gateways.iter().map(|state| self.gateway_facts(state)).collect();
@@ -189,7 +194,17 @@ impl Engine {
                 _ => Some(gets),
             };
             let Some(gets) = gets else { continue };
-            let (hosts, paths) = plan.map(|plan| requests(&plan, &state.name, &node.section)).unwrap_or_default();
+            let (mut hosts, paths) = plan.map(|plan| requests(&plan, &state.name, &node.section)).unwrap_or_default();
+            let mut gets = gets;
+            if is_listener {
+                hosts.extend(self.listener_of(scope, node).and_then(|listener| listener.hostname.clone()));
+            } else if let ObjectSection::Hostname(index) = ObjectSection::parse(&node.section) {
+                hosts = hostname(self.objects().get(&node.key), index).into_iter().collect();
+                // No client can name such a host.
+                if hosts.iter().any(|host| holdfast_check::host::hostname(host).is_err()) {
+                    (gets, hosts) = (Gets::LeftOut, BTreeSet::new());
+                }
+            }
             let causes = causes(scope, node);
             // Translation reports the same effect, with its reason.
             if let Some(known) = known.get(node).and_then(|index| effects.get_mut(*index)) {
@@ -229,12 +244,12 @@ impl Engine {
 
     /// Returns the field of a listener in its object, in the form of faults.
     fn listener_field(&self, scope: Option<&FallbackScope>, node: &Node) -> Arc<str> {
-        let plan = scope.and_then(|scope| Some((&scope.id.gateway, self.translator.gateway(&scope.id.gateway)?)));
-        let place = plan.and_then(|(gateway, plan)| {
-            let mut listeners = plan.listeners.iter();
-            listeners.find(|listener| listener.unit(gateway) == *node).map(listeners::field)
-        });
-        place.unwrap_or_else(|| node.section.clone())
+        self.listener_of(scope, node).map_or_else(|| node.section.clone(), listeners::field)
+    }
+
+    fn listener_of(&self, scope: Option<&FallbackScope>, node: &Node) -> Option<&ListenerPlan> {
+        let gateway = &scope?.id.gateway;
+        self.translator.gateway(gateway)?.listeners.iter().find(|listener| listener.unit(gateway) == *node)
     }
 
     /// Adds objects that are held at their acknowledged version, or not served since no version was acknowledged.
@@ -276,16 +291,16 @@ impl Engine {
     fn closed_by_policies(&self, effects: &mut Vec<Effect>) {
         for (name, scopes) in self.scopes.gateways() {
             let Some(scope) = speaking(scopes).next() else { continue };
-            let mut closed: BTreeMap<(&ObjectKey, &ObjectKey), BTreeSet<Arc<str>>> = BTreeMap::new();
-            for (route, host, policy) in self.translator.closed_hosts(&scope.id.fleet) {
-                closed.entry((route, policy)).or_default().insert(host);
+            let mut closed: BTreeMap<_, BTreeSet<Arc<str>>> = BTreeMap::new();
+            for ClosedHost { route, listener, host, policy } in self.translator.closed_hosts(&scope.id.fleet) {
+                closed.entry((route, listener, policy)).or_default().insert(host);
             }
-            for ((route, policy), hosts) in closed {
+            for ((route, listener, policy), hosts) in closed {
                 effects.push(Effect {
                     object: self.identity(route, Some(scope)),
                     gateway: name.clone(),
                     section: "".into(),
-                    listener: None,
+                    listener: listener.cloned(),
                     gets: Gets::Status { status: self.settings().closed_status },
                     hosts,
                     paths: BTreeSet::new(),
@@ -325,6 +340,15 @@ impl Engine {
     }
 }
 
+/// Returns a hostname of a route.
+fn hostname(object: Option<&Arc<Object>>, index: usize) -> Option<Arc<str>> {
+    match &object?.body {
+        Body::HttpRoute(route) => route.hostnames.get(index).cloned(),
+        Body::GrpcRoute(route) => route.hostnames.get(index).cloned(),
+        _ => None,
+    }
+}
+
 /// Returns the objects that caused the decisions about a node.
 fn causes(scope: Option<&FallbackScope>, node: &Node) -> BTreeSet<ObjectKey> {
     let Some(scope) = scope else { return BTreeSet::new() };
@@ -355,22 +379,11 @@ fn own<'a>(
     plan.routes.iter().filter(move |rendered| section.is_empty() || *rendered.route.section == *section)
 }
 
-/// The requests of a route after all other routes of its hosts.
-const OTHER_REQUESTS: &str = "/* without another route";
-
 /// Returns the hosts and paths of the requests of a section of a plan at a Gateway.
 fn requests(plan: &RoutePlan, gateway: &str, section: &str) -> (BTreeSet<Arc<str>>, BTreeSet<Arc<str>>) {
     let here = plan.places.iter().filter(|(at, _, _)| at.namespaced_name() == gateway);
     let hosts = here.map(|(_, _, host)| host.domain().into()).collect();
-    let path = |route: &Route| match &route.matches.path {
-        _ if route.precedence.path == PathRank::Last => OTHER_REQUESTS.to_owned(),
-        PathMatch::Exact(path) => path.to_string(),
-        PathMatch::Prefix(path) if path.ends_with('/') => format!("{path}*"),
-        PathMatch::Prefix(path) => format!("{path}/*"),
-        PathMatch::Text(path) => format!("{path}*"),
-        PathMatch::Regex(regex) => format!("~{regex}"),
-    };
-    (hosts, own(plan, section).map(|rendered| path(&rendered.route).into()).collect())
+    (hosts, own(plan, section).map(|rendered| paths::of(&rendered.route).into()).collect())
 }
 
 /// Returns the effect on the requests of a section of a plan at a held Gateway, according to its published route

@@ -99,7 +99,7 @@ impl<'a> FallbackSurvey<'a> {
             state.deviations.held |= scope.state() == ServedState::Held;
             self.broken(scope);
             let closed = self.engine.translator.closed_hosts(&scope.id.fleet);
-            state.closed.extend(closed.into_iter().map(|(key, ..)| self.identity(key, None)));
+            state.closed.extend(closed.into_iter().map(|closed| self.identity(closed.route, None)));
             self.backends(scope);
             self.steps(scope, &mut state);
             state.deviations.broken.extend(scope.derived.broken.keys().map(|node| node.key.clone()));

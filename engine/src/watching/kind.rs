@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_api::fault::{Class, Fault};
 use holdfast_api::watch_problem::Why;
 use holdfast_graph::ObjectKey;
 
@@ -180,11 +179,8 @@ impl WatchedKind {
         }
         let mut events = Vec::new();
         for key in remembered.into_iter().filter(|_| is_first) {
-            let message =
-                "the API server no longer serves its kind; the version that an earlier run stored stays in force";
-            let fault = Fault::new(&key, Class::Invalid, "", "Unread", message);
             self.known.insert(key.clone(), KnownObject { uid: "".into(), version: None });
-            events.push(Event::Unread(key, vec![fault]));
+            events.push(Event::Unread(key, "the API server no longer serves its kind".to_owned()));
         }
         self.hold_all(now_ms);
         events

@@ -27,6 +27,8 @@ pub(crate) fn stories() -> Vec<Story> {
             a_duplicate_route_of_a_proxy,
             a_port_that_another_process_has,
             a_broken_rule_under_each_gate,
+            what_no_request_gets,
+            parts_without_effect,
             dates_survive_a_restart,
         ]
     )
@@ -474,5 +476,77 @@ async fn an_api_server_that_was_never_reached(world: World) -> Result<()> {
     let holdfast = Holdfast::start(&world, options)?;
     let words = ["INPUTS", "the API server", "it cannot be reached", "it has never answered", "NOT read now"];
     status_comes_to_print(&world, &holdfast, 1, &words).await?;
+    Ok(())
+}
+
+/// A placeholder after a route with the same match, of an include and of a younger route: no request gets it, and no
+/// outage is reported. An edit that makes it the only match is one.
+async fn what_no_request_gets(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (port, plain) = (world.gateway()?, world.port()?.to_string());
+    let proxy = |includes: &str, routes: &str| {
+        format!(
+            "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: root, namespace: default}}\nspec: \
+             {{virtualhost: {{fqdn: p.example.com}}, includes: [{includes}], routes: [{routes}]}}\n"
+        )
+    };
+    let all = "{services: [{name: echo, port: 8080}]}";
+    world.write("proxy.yaml", proxy("{name: lost}", all))?;
+    let rule = |path: &str, service: &str| {
+        format!("- matches: [{{path: {{value: {path}}}}}]\n  backendRefs: [{{name: {service}, port: 8080}}]\n")
+    };
+    world.route("a-old", &format!("hostnames: [s.example.com]\nrules:\n{}", rule("/a", "echo")))?;
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&["--httpproxy-http", &plain])).await?;
+    get(port, "/a").host("s.example.com").comes_to_reach("echo").await?;
+    let younger = format!("hostnames: [s.example.com]\nrules:\n{}{}", rule("/a", "missing"), rule("/b", "echo"));
+    world.route("b-new", &younger)?;
+    get(port, "/b").host("s.example.com").comes_to_reach("echo").await?;
+    get(port, "/a").host("s.example.com").reaches("echo").await?;
+    get(plain.parse()?, "/x").host("p.example.com").comes_to_reach("echo").await?;
+    let words = ["0 outages", "Service default/missing does not exist"];
+    let printed = status_comes_to_print(&world, &holdfast, 1, &words).await?;
+    ensure!(!printed.contains("answers 500") && !printed.contains("answers 502"), "{printed}");
+    world.write(
+        "proxy.yaml",
+        proxy("{name: lost}", &all.replace("{services", "{conditions: [{prefix: /c}], services")),
+    )?;
+    world.route("b-new", &younger.replace("[s.example.com]", "[s.example.com, t.example.com]"))?;
+    get(plain.parse()?, "/x").host("p.example.com").comes_to_answer(502).await?;
+    get(port, "/a").host("t.example.com").comes_to_answer(500).await?;
+    let words = [
+        "2 outages, 0 degraded, 1 warning",
+        "includes[0] answers 502: p.example.com /* without another route",
+        "rules[0] answers 500: t.example.com /a/*",
+    ];
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
+    Ok(())
+}
+
+/// Parts that have no effect while each request is served, and a rule of which only requests with a header fail.
+async fn parts_without_effect(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    let mirror = "filters: [{type: RequestMirror, requestMirror: {backendRef: {name: missing, port: 8080}}}]";
+    world.route("cart", &format!("{}\n  {mirror}", to("echo")))?;
+    let weightless = "rules:\n- backendRefs: [{name: echo, port: 8080}, {name: missing, port: 8080, weight: 0}]";
+    world.route("pay", &format!("hostnames: [pay.example.com, 'bad_host!']\n{weightless}"))?;
+    let holdfast = run(&world).await?;
+    for host in ["cart.example.com", "pay.example.com"] {
+        get(port, "/").host(host).comes_to_reach("echo").await?;
+    }
+    let words = [
+        "0 outages, ",
+        " degraded, ",
+        "rules[0].filters[0].requestMirror.backendRef.name left out",
+        "hostnames[1] left out",
+    ];
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
+    let narrow = "rules:\n- matches: [{path: {value: /a}, method: POST, headers: [{name: x-e, value: t}]}]\n  backendRefs: \
+                  [{name: missing, port: 8080}]\n- backendRefs: [{name: echo, port: 8080}]";
+    world.route("pay", &format!("hostnames: [pay.example.com]\n{narrow}"))?;
+    let words = ["1 outage, ", "rules[0] answers 500: pay.example.com POST /a/* for some values of header x-e"];
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
+    get(port, "/a").host("pay.example.com").reaches("echo").await?;
+    get(port, "/a").host("pay.example.com").method(hyper::Method::POST).header("x-e", "t").answers(500).await?;
     Ok(())
 }

@@ -175,6 +175,18 @@ async fn files_that_do_not_parse_at_the_start(world: World) -> Result<()> {
     holdfast
         .comes_to_print(&["gateway.yaml", "the version of the object that an earlier run stored stays in use"])
         .await?;
+    // No client gets an error, and none is reported.
+    let diagnostics = format!("127.0.0.1:{}", holdfast.options.diagnostics);
+    let status = world.command(&["status", "--diagnostics", &diagnostics]).await?;
+    status.expect_code(1)?.expect_output(&["NOT everything is served as desired: 0 outages, 0 degraded, "])?;
+    let url = format!("http://127.0.0.1:{port}/more");
+    let explained = world.command(&["explain", "--diagnostics", &diagnostics, "GET", &url]).await?;
+    let words = [
+        "forwarded to Service default/echo",
+        "not read      HTTPRoute default/more: ",
+        "not read      Service default/echo: ",
+    ];
+    explained.expect_code(3)?.expect_output(&words)?;
     // A file that is deleted now deletes its objects.
     world.delete("route-more.yaml")?;
     for (name, text) in written.iter().filter(|(name, _)| name != "route-more.yaml") {

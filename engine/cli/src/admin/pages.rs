@@ -224,7 +224,7 @@ pub(crate) async fn explanation(
     }
     let health = state.health.reported();
     let facts = state.handle.query(|core| {
-        let running = RunningFacts::new(&core.engine, core.places.clone(), health);
+        let running = RunningFacts::new(core, health);
         ExplainFacts::of_running(&core.engine, core.published.clone(), running)
     });
     let facts = facts.await.ok_or((StatusCode::SERVICE_UNAVAILABLE, "ending".to_owned()))?;

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::envoys::GatewayEnvoys;
 use super::policies::{MergedPolicies, PolicyField};
-use super::running::{MatchedObject, RunningFacts, ServedEarlier};
+use super::running::{MatchedObject, ObjectNotRead, RunningFacts, ServedEarlier};
 use crate::failure::Failure;
 
 /// The scope of a replacement of a single rule.
@@ -95,6 +95,10 @@ pub(crate) struct ExplainReport {
     /// Objects that are at fault or not served as desired, and that may concern the request; only of a running Holdfast.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) may_concern: BTreeSet<ObjectKey>,
+    /// Objects of files that cannot be read now, and on which the answer may depend, each with the reason; only of a
+    /// running Holdfast.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) not_read: Vec<ObjectNotRead>,
     /// The Envoys of the Gateway; only of a running Holdfast.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) envoys: Option<GatewayEnvoys>,
@@ -111,7 +115,7 @@ pub(crate) enum RequestOutcome {
     /// It gets an error, a replacement or an earlier version, or no connection.
     NotServed,
     /// A condition cannot be evaluated, not every Envoy has acknowledged what is published, or an object that is not served
-    /// as desired may concern the request.
+    /// as desired may concern the request, or an object on which the answer may depend cannot be read.
     Unknown,
 }
 
@@ -156,6 +160,12 @@ impl ExplainReport {
         let host = way.virtual_host.as_ref().map_or(&*request.authority, |chosen| &*chosen.host);
         let may_concern = may_concern.map(|(running, name)| running.may_concern(name, host, &facts.objects));
         let may_concern = may_concern.unwrap_or_default();
+        let backends = match &way.answer {
+            ExplainedAnswer::Backends { backends } | ExplainedAnswer::Stream { backends } => backends.as_slice(),
+            _ => &[],
+        };
+        let backends = backends.iter().filter_map(|backend| backend.object.as_ref()).collect();
+        let not_read = running.map(|running| running.not_read(host, &backends, &facts.objects)).unwrap_or_default();
         let envoys = running.zip(name.as_ref()).and_then(|(running, name)| running.envoys(name));
         let all_have_it = running.is_none() || envoys.as_ref().is_some_and(GatewayEnvoys::all_have_it);
         let outcome = match &way.answer {
@@ -164,7 +174,7 @@ impl ExplainReport {
             ExplainedAnswer::Response { .. } if object.is_none() => RequestOutcome::NotServed,
             answer if !answer.is_served() || replacement.is_some() => RequestOutcome::NotServed,
             _ if instead.iter().any(|one| one.desired_sections.is_empty()) => RequestOutcome::NotServed,
-            _ if !all_have_it || !may_concern.is_empty() => RequestOutcome::Unknown,
+            _ if !all_have_it || !may_concern.is_empty() || !not_read.is_empty() => RequestOutcome::Unknown,
             _ => RequestOutcome::Served,
         };
         let (method, url) = (request.method, url.to_owned());
@@ -179,6 +189,7 @@ impl ExplainReport {
             matched,
             instead,
             may_concern,
+            not_read,
             envoys,
             outcome,
         })

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
+use holdfast_api::apis::core::endpoint_slice::SERVICE_LABEL;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_check::certificate::DateFault;
 use holdfast_check::time::Moment;
-use holdfast_engine::engine::Engine;
 use holdfast_engine::health::{Health, HealthFinding};
 use holdfast_envoy::model::table::Host;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport};
@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::envoys::GatewayEnvoys;
 use super::text::short;
-use crate::serve::core::ManifestPositions;
+use crate::serve::core::{Core, ManifestPositions};
 
 /// The state of a running Holdfast at one moment.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(crate) struct RunningFacts {
     places: ManifestPositions,
     /// The health after the last change; unset before the first report.
     health: Option<Arc<Health>>,
+    /// Objects of files that cannot be read now, each with the reason.
+    not_read: BTreeMap<ObjectKey, String>,
 }
 
 /// An earlier version that is served instead of the desired one.
@@ -60,9 +62,20 @@ pub(crate) struct MatchedObject {
     pub(super) place: Option<String>,
 }
 
+/// An object that is served as it was read last, because its file cannot be read now.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ObjectNotRead {
+    /// The object.
+    pub(super) object: ObjectKey,
+    /// The file, and why it cannot be read.
+    pub(super) why: String,
+}
+
 impl RunningFacts {
     /// The facts of this moment.
-    pub(crate) fn new(engine: &Engine, places: ManifestPositions, health: Option<Arc<Health>>) -> Self {
+    pub(crate) fn new(core: &Core, health: Option<Arc<Health>>) -> Self {
+        let engine = &core.engine;
         let report = engine.fallback();
         let affected = report.backfilled_objects.iter().map(|backfilled| {
             let key = backfilled.object.key();
@@ -70,7 +83,7 @@ impl RunningFacts {
             (key, reached.into_iter().map(|affected| affected.node.key).collect())
         });
         let affected = affected.collect();
-        Self { report, affected, places, health }
+        Self { report, affected, places: core.places.clone(), health, not_read: core.not_read() }
     }
 
     /// The Envoys of a Gateway.
@@ -107,6 +120,29 @@ impl RunningFacts {
         let all = steps.cloned().chain(broken.map(|broken| broken.object.key())).chain(reported);
         let all: BTreeSet<ObjectKey> = all.collect();
         all.into_iter().filter(|key| objects.get(key).is_none_or(|object| may_claim(&object.body, host))).collect()
+    }
+
+    /// The objects of files that cannot be read now, and on which the answer may depend, each with the reason: routes that
+    /// claim the host, the backends of the answer with their endpoints, and every object that is neither.
+    pub(super) fn not_read(
+        &self,
+        host: &str,
+        backends: &BTreeSet<&ObjectKey>,
+        objects: &ObjectSnapshot,
+    ) -> Vec<ObjectNotRead> {
+        let is_meant = |key: &ObjectKey| match objects.get(key).map(|object| (&object.body, &object.metadata.labels)) {
+            Some((Body::Service(_) | Body::Backend(_), _)) => backends.contains(key),
+            Some((Body::EndpointSlice(_), labels)) => {
+                let of = labels.get(SERVICE_LABEL);
+                backends
+                    .iter()
+                    .any(|backend| *backend.namespace == *key.namespace && of.is_some_and(|of| **of == *backend.name))
+            }
+            Some((body, _)) => may_claim(body, host),
+            None => true,
+        };
+        let meant = self.not_read.iter().filter(|(key, _)| is_meant(key));
+        meant.map(|(object, why)| ObjectNotRead { object: object.clone(), why: why.clone() }).collect()
     }
 
     /// The objects of what is reported at a Gateway although the configuration of Envoys is the desired one, and by which

@@ -12,7 +12,7 @@ use holdfast_graph::ObjectKey;
 use super::envoys::GatewayEnvoys;
 use super::policies::PolicyField;
 use super::report::{ExplainReport, RequestOutcome};
-use super::running::{MatchedObject, ServedEarlier};
+use super::running::{MatchedObject, ObjectNotRead, ServedEarlier};
 use crate::printable::plain;
 
 /// Maximum number of objects that are shown as possibly concerned; the document has all.
@@ -83,6 +83,9 @@ pub(crate) fn format(report: &ExplainReport) -> String {
     let concerning = report.may_concern.iter().filter(|key| !report.instead.iter().any(|one| one.object == **key));
     for key in concerning.take(CONCERNING_MAX) {
         lines.add("may concern", format_args!("{} is at fault, or not served as desired", short(key)));
+    }
+    for ObjectNotRead { object, why } in report.not_read.iter().take(CONCERNING_MAX) {
+        lines.add("not read", format_args!("{}: {why}", short(object)));
     }
     if let Some(envoys) = &report.envoys {
         acknowledged(envoys, &mut lines);
@@ -270,6 +273,7 @@ mod tests {
                 ],
             }],
             may_concern: BTreeSet::new(),
+            not_read: Vec::new(),
             envoys: Some(GatewayEnvoys {
                 state: ServedState::Fallback,
                 acknowledged: 2,

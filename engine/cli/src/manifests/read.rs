@@ -347,11 +347,8 @@ impl Manifests {
             let unread = self.incarnations.read_from(&is_uncertain).filter(|(key, _)| !now.contains_key(key));
             self.unread = unread.map(|(key, file)| (key, file.into())).collect();
             for (key, file) in &self.unread {
-                let message =
-                    format!("{file} cannot be read; the version of the object that an earlier run stored stays in use");
-                let fault = Fault::new(key, Class::Invalid, "", "Unread", message);
                 reading.places.push((key.clone(), Some(Source { file: file.clone(), line: 1 })));
-                reading.events.push(Event::Unread(key.clone(), vec![fault]));
+                reading.events.push(Event::Unread(key.clone(), format!("{file} cannot be read")));
             }
             return;
         }

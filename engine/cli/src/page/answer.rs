@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use axum::extract::{Path, Query, State as Extract};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use holdfast_api::object::Source;
 use holdfast_check::time::Moment;
 use holdfast_engine::health::{Health, SettingsInForce};
 use holdfast_graph::ObjectKey;
@@ -83,7 +82,7 @@ pub(super) async fn overview(Extract(state): Extract<State>, Query(query): Query
         published: core.published.clone(),
         envoys: connected(&fleets, &core.engine.outliers()),
         objects: core.engine.objects().clone(),
-        not_read: not_read(core),
+        not_read: core.not_read(),
         now: core.engine.now(),
     };
     let Some(facts) = state.handle.query(facts).await else { return ending() };
@@ -99,20 +98,6 @@ fn reported_health(core: &Core, reported: Option<Arc<Health>>, namespaces: Names
     let Some(health) = reported else { return core.health() };
     let settings = Some(SettingsInForce::from(core.engine.settings()));
     Health { settings, namespaces, ..Health::clone(&health) }
-}
-
-/// Objects of files that cannot be read now, each with the reason.
-fn not_read(core: &Core) -> BTreeMap<ObjectKey, String> {
-    let mut files = BTreeMap::new();
-    for problem in &core.problems {
-        let why = format!("{} cannot be read: {}; what was read last is served", problem.place(), problem.message);
-        files.entry(&*problem.file).or_insert(why);
-    }
-    if files.is_empty() {
-        return BTreeMap::new();
-    }
-    let of_file = |(key, place): (&ObjectKey, &Source)| Some((key.clone(), files.get(&*place.file)?.clone()));
-    core.places.iter().filter_map(of_file).collect()
 }
 
 /// `/object/KIND/NAMESPACE/NAME`
@@ -157,7 +142,7 @@ fn facts(core: &Core, health: Health, key: ObjectKey, diff: Option<DiffFacts>) -
         roots,
         events: core.recent_events.of(&key, Moment(now)),
         timeline: core.timeline.clone(),
-        not_read: not_read(core).remove(&key),
+        not_read: core.not_read().remove(&key),
         generation: engine.objects().get(&key).map(|object| object.metadata.generation),
         place: core.places.get(&key).map(|place| format!("{}:{}", place.file, place.line)),
         diff,

@@ -197,6 +197,20 @@ impl Core {
         }
     }
 
+    /// Returns the objects of files that cannot be read now, each with the reason.
+    pub(crate) fn not_read(&self) -> BTreeMap<ObjectKey, String> {
+        let mut files = BTreeMap::new();
+        for problem in &self.problems {
+            let why = format!("{} cannot be read: {}; what was read last is served", problem.place(), problem.message);
+            files.entry(&*problem.file).or_insert(why);
+        }
+        if files.is_empty() {
+            return BTreeMap::new();
+        }
+        let of_file = |(key, place): (&ObjectKey, &Source)| Some((key.clone(), files.get(&*place.file)?.clone()));
+        self.places.iter().filter_map(of_file).collect()
+    }
+
     /// Sends statuses and Events to an API server from now on.
     pub(super) fn report_to_kubernetes(&mut self, statuses: Statuses, recorder: KubernetesRecorder) {
         self.statuses = Some(statuses);

@@ -36,7 +36,7 @@ pub enum Event {
     /// An object exists, but its content is unusable as a whole.
     Unusable(ObjectKey, Vec<Fault>),
     /// An object of an earlier run cannot be read now; its stored version stays in use.
-    Unread(ObjectKey, Vec<Fault>),
+    Unread(ObjectKey, String),
     /// An object was deleted.
     Deleted(ObjectKey),
     /// An Envoy opened a stream; whether it reports resources that it received before.

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_api::apis::Body;
+use holdfast_api::apis::{Body, kinds};
 use holdfast_api::fault::Class;
+use holdfast_envoy::encode::names;
 use holdfast_envoy::model::{Action, ServicePort, WeightedBackend};
+use holdfast_fallback::served_state::speaking;
 use holdfast_graph::ObjectKey;
 use holdfast_translate::route::RoutePlan;
+use holdfast_xds::ResourceType;
 
 use super::{requests, served_version};
 use crate::engine::Engine;
@@ -20,7 +23,8 @@ const STATUS: u16 = 503;
 /// Adds a finding for each used Service without endpoints. Clients receive 503 for its share of the requests of a
 /// rule: Envoy selects the backend before it selects an endpoint.
 pub(super) fn services_without_endpoints(engine: &Engine, found: &mut Vec<ObjectProblem>, effects: &mut Vec<Effect>) {
-    let empty = engine.translator.without_endpoints();
+    let empty = engine.translator.without_endpoints().iter().filter(|service| !keeps_endpoints(engine, service));
+    let empty: BTreeSet<ServicePort> = empty.cloned().collect();
     if empty.is_empty() {
         return;
     }
@@ -37,7 +41,7 @@ pub(super) fn services_without_endpoints(engine: &Engine, found: &mut Vec<Object
                     gateways.entry(service).or_default().insert(name.clone());
                 }
             }
-            for ((object, section), UnitWithoutEndpoints { services, is_whole }) in units(plan, empty) {
+            for ((object, section), UnitWithoutEndpoints { services, is_whole }) in units(plan, &empty) {
                 let share = scope.and_then(|scope| engine.translator.served_share(&scope.id.fleet, &object));
                 let share = share.or_else(|| engine.translator.route(&object).cloned());
                 let (hosts, paths) = share.map(|share| requests(&share, &name, &section)).unwrap_or_default();
@@ -77,6 +81,19 @@ pub(super) fn services_without_endpoints(engine: &Engine, found: &mut Vec<Object
             not_backfilled: None,
         });
     }
+}
+
+/// Returns whether Envoys keep acknowledged endpoints of a Service, because its EndpointSlices cannot be read.
+fn keeps_endpoints(engine: &Engine, service: &ServicePort) -> bool {
+    let is_unread = |key: &ObjectKey| *key.kind == *kinds::ENDPOINT_SLICE && engine.unread.contains(key);
+    if !engine.unread.iter().any(is_unread) {
+        return false;
+    }
+    let name = names::endpoints(service);
+    let published = engine.scopes.gateways().into_values().flat_map(speaking);
+    let published = published.filter_map(|scope| scope.configurations.everyone.as_ref());
+    let mut endpoints = published.filter_map(|everyone| everyone.get(ResourceType::Endpoints, &name));
+    endpoints.any(|endpoints| endpoints.origins.iter().any(is_unread))
 }
 
 fn why_empty(engine: &Engine, service: &ServicePort) -> String {

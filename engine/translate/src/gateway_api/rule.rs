@@ -203,8 +203,8 @@ fn forward_or_answer(
         outcome.backends.extend(forward.mirrors.iter().map(|mirror| mirror.backend.clone()));
         return Action::Forward(Box::new(Forward { backends, ..forward }));
     }
-    // The setting for invalid routes does not change this status.
-    let message = missing.unwrap_or_else(|| {
+    // The setting for invalid routes does not change this status. A missing backend with weight 0 is not the cause.
+    let message = missing.filter(|_| !resolved.backends.is_empty()).unwrap_or_else(|| {
         let why = if is_without_backends { "the rule has no backendRefs" } else { "all backendRefs have weight 0" };
         let message = format!("{why}, so that requests are answered with status {status}");
         let field = format!("spec.{section}");

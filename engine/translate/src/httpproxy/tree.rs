@@ -440,7 +440,8 @@ impl Host<'_> {
             && matches!(&route.matches.path, PathMatch::Text(path) if **path == *"/")
             && !has_conditions
         {
-            route.precedence.path = PathRank::Last;
+            // Several such routes keep their order.
+            (route.precedence.path, route.precedence.entry) = (PathRank::Last, place);
         }
         route.placeholder = placeholder;
         let ancestors: Origins = leaf.ancestors.iter().cloned().collect();

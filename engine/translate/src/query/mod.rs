@@ -15,6 +15,7 @@ use std::sync::Arc;
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_api::snapshot::ObjectSnapshot;
+use holdfast_envoy::model::table::TableName;
 use holdfast_graph::ObjectKey;
 
 use crate::assembly::fleet::{Fleet, FleetId, GatewayGuards};
@@ -30,6 +31,19 @@ use crate::policy::level::LevelPlan;
 use crate::provision::Port;
 use crate::reader::Input;
 use crate::{Translator, Unit, backend_policy, policy};
+
+/// A host of a route that a policy of the Gateway or of a listener closes.
+#[derive(Clone, Debug)]
+pub struct ClosedHost<'a> {
+    /// The route object.
+    pub route: &'a ObjectKey,
+    /// The TLS listener where the host is closed, while it is open elsewhere.
+    pub listener: Option<&'a Arc<str>>,
+    /// The host.
+    pub host: Arc<str>,
+    /// The policy.
+    pub policy: &'a ObjectKey,
+}
 
 impl Translator {
     /// Returns the desired plan of a Gateway; `None` for a Gateway of another controller.
@@ -85,9 +99,8 @@ impl Translator {
         places.peek().is_some() && places.all(|(_, table, host)| served.is_closed(table, host))
     }
 
-    /// Returns the hosts of routes that policies of the Gateway or its listeners close in a fleet, each with the
-    /// closing policy.
-    pub fn closed_hosts(&self, fleet: &FleetId) -> Vec<(&ObjectKey, Arc<str>, &ObjectKey)> {
+    /// Returns the hosts of routes that policies of the Gateway or its listeners close in a fleet.
+    pub fn closed_hosts(&self, fleet: &FleetId) -> Vec<ClosedHost<'_>> {
         let served = self.assembly.fleets.get(fleet);
         let Some(served) = served.filter(|served| served.levels().each().any(|(_, level)| level.closed.is_some()))
         else {
@@ -95,9 +108,20 @@ impl Translator {
         };
         let of = |key| {
             let plan = self.served_route(fleet, key)?;
-            let here = plan.places.iter().filter(|(gateway, _, _)| *gateway == fleet.gateway);
-            let closed =
-                here.filter_map(|(_, table, host)| Some((key, host.domain().into(), &served.closing(table, host)?.0)));
+            let here = || plan.places.iter().filter(|(gateway, _, _)| *gateway == fleet.gateway);
+            let is_open = here().any(|(_, table, host)| served.closing(table, host).is_none());
+            let closed = here().filter_map(|(_, table, host)| {
+                let listener = match table {
+                    TableName::Listener(name) if is_open => Some(name),
+                    _ => None,
+                };
+                Some(ClosedHost {
+                    route: key,
+                    listener,
+                    host: host.domain().into(),
+                    policy: &served.closing(table, host)?.0,
+                })
+            });
             Some(closed.collect::<Vec<_>>())
         };
         self.routes.plans.keys().filter_map(of).flatten().collect()

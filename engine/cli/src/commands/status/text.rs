@@ -76,7 +76,7 @@ impl Page<'_> {
         let head = match severity {
             Severity::Outage => "OUTAGES: clients get errors or no connection",
             Severity::Degraded => {
-                "DEGRADED: clients are served, but with an older version than desired, or not by every Envoy"
+                "DEGRADED: clients are served, but with an older version than desired, without a part of it, or not by every Envoy"
             }
             Severity::Warning => "WARNINGS: mistakes without a known effect on clients",
         };

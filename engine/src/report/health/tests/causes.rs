@@ -210,9 +210,9 @@ fn a_route_with_one_parent_of_a_misspelt_class_is_affected_by_that_gateway() {
         let both = "parentRefs: [{name: public, namespace: infra}, {name: none, namespace: infra}]";
         scene.apply(&route(6, &exact("/fine")).replace("parentRefs: [{name: public, namespace: infra}]", both));
         let health = health(&scene);
-        let own = health.outages.iter().find(|finding| &*finding.objects[0].object.kind == "HTTPRoute").unwrap();
+        let own = health.degraded.iter().find(|finding| &*finding.objects[0].object.kind == "HTTPRoute").unwrap();
         let parts: Vec<_> = own.served.iter().map(|served| (&*served.section, served.gets.clone())).collect();
-        assert_eq!(parts, [("parentRefs[1]", Gets::Nothing)], "{combination:?}: {health:#?}");
+        assert_eq!(parts, [("parentRefs[1]", Gets::LeftOut)], "{combination:?}: {health:#?}");
         assert_eq!(answer(&scene, "/cart"), Some(200), "{combination:?}");
     }
 }
