@@ -4,9 +4,9 @@ use std::fmt::{Arguments, Write};
 
 use holdfast_api::fault::Fault;
 use holdfast_engine::report::ReplacementView;
-use holdfast_envoy::explain::RouteCandidate;
 use holdfast_envoy::explain::answer::{ExplainedAnswer, ExplainedBackend};
 use holdfast_envoy::explain::host::DomainMatch;
+use holdfast_envoy::explain::{RouteCandidate, grpc};
 use holdfast_graph::ObjectKey;
 
 use super::envoys::GatewayEnvoys;
@@ -112,15 +112,33 @@ fn answer(answer: &ExplainedAnswer, lines: &mut WayLines) {
     match answer {
         ExplainedAnswer::Backends { backends } => shares(backends, "forwarded to", lines),
         ExplainedAnswer::Stream { backends } => shares(backends, "the connection is forwarded to", lines),
-        ExplainedAnswer::Response { status, body } => {
+        ExplainedAnswer::Response { status, body, grpc_status } => {
             let body = body.as_ref().map(|body| format!(": {}", body.trim_end())).unwrap_or_default();
-            lines.add("answer", format_args!("{status}{body}"));
+            lines.add("answer", format_args!("{}{body}", seen(*status, *grpc_status)));
         }
-        ExplainedAnswer::Redirect { status, location } => lines.add("answer", format_args!("{status} to {location}")),
-        ExplainedAnswer::NotFound { why } => lines.add("answer", format_args!("404: {why}")),
-        ExplainedAnswer::Rejected { status, why } => lines.add("answer", format_args!("{status}: {why}")),
+        ExplainedAnswer::Redirect { status, location, grpc_status: None } => {
+            lines.add("answer", format_args!("{status} to {location}"));
+        }
+        ExplainedAnswer::Redirect { status, location, grpc_status } => {
+            let seen = seen(*status, *grpc_status);
+            lines.add("answer", format_args!("{seen}: a gRPC call is not redirected ({status} to {location})"));
+        }
+        ExplainedAnswer::NotFound { why, grpc_status } => {
+            lines.add("answer", format_args!("{}: {why}", seen(404, *grpc_status)));
+        }
+        ExplainedAnswer::Rejected { status, why, grpc_status } => {
+            lines.add("answer", format_args!("{}: {why}", seen(*status, *grpc_status)));
+        }
         ExplainedAnswer::NoConnection { why } => lines.add("answer", format_args!("no connection: {why}")),
         ExplainedAnswer::Unknown { why } => lines.add("answer", format_args!("unknown: {why}")),
+    }
+}
+
+/// Returns the status that a client sees.
+fn seen(status: u16, grpc_status: Option<u8>) -> String {
+    match grpc_status {
+        None => status.to_string(),
+        Some(code) => format!("200 with grpc-status {code} ({})", grpc::name(code)),
     }
 }
 
@@ -138,7 +156,8 @@ fn shares(backends: &[ExplainedBackend], verb: &str, lines: &mut WayLines) {
             Some(1) => ", 1 endpoint".to_owned(),
             Some(count) => format!(", {count} endpoints"),
         };
-        let error = backend.error.map(|status| format!(": answers {status}")).unwrap_or_default();
+        let error = backend.error.map(|status| format!(": answers {}", seen(status, backend.grpc_status)));
+        let error = error.unwrap_or_default();
         lines.add("answer", format_args!("{verb} {name}{share}{endpoints}{error}"));
     }
 }
@@ -232,6 +251,7 @@ mod tests {
             weight: 1,
             endpoints: Some(2),
             error: None,
+            grpc_status: None,
         };
         let way = Explanation {
             listener: Some("listener/80".into()),

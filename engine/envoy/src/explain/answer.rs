@@ -13,12 +13,12 @@ use prost::Message;
 use serde::{Deserialize, Serialize};
 
 use super::matching::ReceivedRequest;
-use super::redirect;
+use super::{grpc, redirect};
 use crate::encode::names;
 
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "camelCase")]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ExplainedAnswer {
     /// The request is forwarded.
     Backends {
@@ -34,8 +34,11 @@ pub enum ExplainedAnswer {
     Response {
         /// The status.
         status: u16,
-        /// The body, if it is published as text.
+        /// The body, if it is published as text; of a gRPC call `grpc-message`.
         body: Option<String>,
+        /// `grpc-status`, if the request is a gRPC call: Envoy responds 200 instead of the status.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grpc_status: Option<u8>,
     },
     /// Envoy redirects the client.
     Redirect {
@@ -43,11 +46,17 @@ pub enum ExplainedAnswer {
         status: u16,
         /// `Location`.
         location: String,
+        /// `grpc-status`, if the request is a gRPC call: Envoy responds 200 instead of the status.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grpc_status: Option<u8>,
     },
     /// Envoy responds 404, since nothing matches.
     NotFound {
         /// The reason.
         why: String,
+        /// `grpc-status`, if the request is a gRPC call: Envoy responds 200 instead of the status.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grpc_status: Option<u8>,
     },
     /// Envoy rejects the request before it is routed.
     Rejected {
@@ -55,6 +64,9 @@ pub enum ExplainedAnswer {
         status: u16,
         /// The reason.
         why: String,
+        /// `grpc-status`, if the request is a gRPC call: Envoy responds 200 instead of the status.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grpc_status: Option<u8>,
     },
     /// There is no connection, or it is closed.
     NoConnection {
@@ -84,9 +96,31 @@ pub struct ExplainedBackend {
     pub endpoints: Option<usize>,
     /// The status of the share of this backend, if it reaches no endpoint.
     pub error: Option<u16>,
+    /// `grpc-status` of that share, if the request is a gRPC call: Envoy responds 200 instead of the status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grpc_status: Option<u8>,
 }
 
 impl ExplainedAnswer {
+    pub(super) fn not_found(why: String) -> Self {
+        Self::NotFound { why, grpc_status: None }
+    }
+
+    /// Returns the answer to a gRPC call: Envoy converts its own responses, redirects too.
+    pub(super) fn of_call(mut self) -> Self {
+        match &mut self {
+            Self::Backends { backends } => {
+                backends.iter_mut().for_each(|backend| backend.grpc_status = backend.error.map(grpc::status));
+            }
+            Self::Response { status, grpc_status, .. }
+            | Self::Redirect { status, grpc_status, .. }
+            | Self::Rejected { status, grpc_status, .. } => *grpc_status = Some(grpc::status(*status)),
+            Self::NotFound { grpc_status, .. } => *grpc_status = Some(grpc::status(404)),
+            Self::Stream { .. } | Self::NoConnection { .. } | Self::Unknown { .. } => {}
+        }
+        self
+    }
+
     /// Returns whether every request reaches a backend, or gets a response that a route specifies.
     pub fn is_served(&self) -> bool {
         match self {
@@ -94,7 +128,7 @@ impl ExplainedAnswer {
                 backends.iter().any(|backend| backend.weight > 0)
                     && backends.iter().all(|backend| backend.weight == 0 || backend.error.is_none())
             }
-            Self::Response { .. } | Self::Redirect { .. } => true,
+            Self::Response { grpc_status, .. } | Self::Redirect { grpc_status, .. } => grpc_status.is_none(),
             Self::NotFound { .. } | Self::Rejected { .. } | Self::NoConnection { .. } | Self::Unknown { .. } => false,
         }
     }
@@ -106,7 +140,7 @@ pub(super) fn of_route(route: &Route, request: &ReceivedRequest, resources: &Sna
         Some(Action::Route(action)) => forward(action, resources),
         Some(Action::DirectResponse(response)) => direct(response),
         Some(Action::Redirect(action)) => match redirect::location(action, route, request) {
-            Ok(location) => ExplainedAnswer::Redirect { status: redirect::status(action), location },
+            Ok(location) => ExplainedAnswer::Redirect { status: redirect::status(action), location, grpc_status: None },
             Err(why) => ExplainedAnswer::Unknown { why },
         },
         _ => ExplainedAnswer::Unknown { why: "the kind of the route's action is not evaluated".into() },
@@ -148,7 +182,7 @@ fn backend(name: &str, weight: u32, missing: u16, resources: &Snapshot) -> Expla
             (endpoints, (endpoints == Some(0)).then_some(503))
         }
     };
-    ExplainedBackend { cluster: name.to_owned(), object, port, weight, endpoints, error }
+    ExplainedBackend { cluster: name.to_owned(), object, port, weight, endpoints, error, grpc_status: None }
 }
 
 /// Returns the number of endpoints of a cluster; `None` if Envoy finds them itself.
@@ -172,7 +206,8 @@ fn direct(response: &DirectResponseAction) -> ExplainedAnswer {
         Some(DataSpecifier::InlineString(text)) => Some(text.clone()),
         _ => None,
     };
-    ExplainedAnswer::Response { status: u16::try_from(response.status).unwrap_or_default(), body }
+    let status = u16::try_from(response.status).unwrap_or_default();
+    ExplainedAnswer::Response { status, body, grpc_status: None }
 }
 
 #[cfg(test)]
@@ -235,7 +270,28 @@ mod tests {
             (Some("shop/a".into()), Some(80))
         );
         assert!(!answer.is_served());
+        let ExplainedAnswer::Backends { backends } = answer.clone().of_call() else { unreachable!("{answer:?}") };
+        assert_eq!(backends.iter().map(|one| one.grpc_status).collect::<Vec<_>>(), [None, Some(14), Some(2)]);
         assert!(forwarded(&[(a, 1), (b, 0)], &resources).is_served());
         assert!(!forwarded(&[(a, 0)], &resources).is_served());
+    }
+
+    #[test]
+    fn envoy_converts_its_own_responses_to_calls() {
+        let converted = |answer: ExplainedAnswer| {
+            let answer = answer.of_call();
+            assert!(!answer.is_served(), "{answer:?}");
+            match answer {
+                ExplainedAnswer::Response { grpc_status, .. }
+                | ExplainedAnswer::Redirect { grpc_status, .. }
+                | ExplainedAnswer::NotFound { grpc_status, .. } => grpc_status,
+                other => unreachable!("{other:?}"),
+            }
+        };
+        let response = ExplainedAnswer::Response { status: 503, body: None, grpc_status: None };
+        let redirect = ExplainedAnswer::Redirect { status: 301, location: "/a".into(), grpc_status: None };
+        assert_eq!(converted(response), Some(14));
+        assert_eq!(converted(redirect), Some(2));
+        assert_eq!(converted(ExplainedAnswer::not_found("none".into())), Some(12));
     }
 }

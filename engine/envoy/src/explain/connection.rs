@@ -7,8 +7,46 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 };
 
 use super::answer::ExplainedAnswer;
+use super::grpc;
 use super::matching::ReceivedRequest;
 use super::request::{ExplainRequest, split_port};
+
+/// The methods that Envoy accepts over HTTP/1.1, without CONNECT, and without QUERY, for which more conditions apply.
+const HTTP1_METHODS: [&str; 33] = [
+    "ACL",
+    "BIND",
+    "CHECKOUT",
+    "COPY",
+    "DELETE",
+    "GET",
+    "HEAD",
+    "LINK",
+    "LOCK",
+    "MERGE",
+    "MKACTIVITY",
+    "MKCALENDAR",
+    "MKCOL",
+    "MOVE",
+    "MSEARCH",
+    "NOTIFY",
+    "OPTIONS",
+    "PATCH",
+    "POST",
+    "PROPFIND",
+    "PROPPATCH",
+    "PURGE",
+    "PUT",
+    "REBIND",
+    "REPORT",
+    "SEARCH",
+    "SOURCE",
+    "SUBSCRIBE",
+    "TRACE",
+    "UNBIND",
+    "UNLINK",
+    "UNLOCK",
+    "UNSUBSCRIBE",
+];
 
 /// Returns the request as the router receives it, and records the changes.
 ///
@@ -25,9 +63,10 @@ pub(super) fn receive(
     if action == Some(HeadersWithUnderscoresAction::RejectRequest)
         && let Some((name, _)) = request.headers.iter().find(is_odd)
     {
-        let why = format!("the name of the header {name} has an underscore");
-        return Err(ExplainedAnswer::Rejected { status: 400, why });
+        let why = format!("the name of the header {name} has an underscore; over HTTP/2, the stream is reset instead");
+        return Err(ExplainedAnswer::Rejected { status: 400, why, grpc_status: None });
     }
+    of_method(request)?;
     let (path, query) = match request.path.split_once('?') {
         Some((path, query)) => (path, Some(query.to_owned())),
         None => (&*request.path, None),
@@ -37,7 +76,7 @@ pub(super) fn receive(
         return Err(ExplainedAnswer::Unknown { why: why.into() });
     }
     let received = path;
-    let (path, is_redirected) = unescaped(path, manager.path_with_escaped_slashes_action())?;
+    let (path, escaped) = unescaped(path, manager.path_with_escaped_slashes_action());
     let path = if manager.normalize_path.is_some_and(|on| on.value) { normalized(&path) } else { path };
     let path = if manager.merge_slashes { merged(&path) } else { path };
     let host = host(manager, request);
@@ -48,9 +87,32 @@ pub(super) fn receive(
     }
     let ExplainRequest { method, tls, headers, .. } = request;
     let routed = ReceivedRequest { method: method.clone(), tls: *tls, host, path, query, headers: headers.clone() };
-    match is_redirected {
-        true => Err(ExplainedAnswer::Redirect { status: 307, location: routed.path_and_query() }),
-        false => Ok(routed),
+    let is_call = grpc::is_call(&routed.content_type());
+    match (escaped, is_call) {
+        (EscapedSlashes::None, _) => Ok(routed),
+        (EscapedSlashes::Redirect, false) => {
+            Err(ExplainedAnswer::Redirect { status: 307, location: routed.path_and_query(), grpc_status: None })
+        }
+        (_, is_call) => {
+            let why = "the path has an escaped slash".into();
+            let answer = ExplainedAnswer::Rejected { status: 400, why, grpc_status: None };
+            Err(if is_call { answer.of_call() } else { answer })
+        }
+    }
+}
+
+/// Checks the method: the HTTP/1.1 codec of Envoy rejects methods that it does not know, and HTTP/2 has any.
+fn of_method(request: &ExplainRequest) -> Result<(), ExplainedAnswer> {
+    let method = &*request.method;
+    let unknown = format!("the method {method} is unknown to Envoy over HTTP/1.1");
+    match method {
+        method if HTTP1_METHODS.contains(&method) => Ok(()),
+        "QUERY" => Err(ExplainedAnswer::Unknown { why: "the method QUERY is not evaluated".into() }),
+        _ if request.tls => {
+            let why = format!("{unknown} and answered 400; over HTTP/2, the request is routed");
+            Err(ExplainedAnswer::Unknown { why })
+        }
+        _ => Err(ExplainedAnswer::Rejected { status: 400, why: unknown, grpc_status: None }),
     }
 }
 
@@ -60,17 +122,22 @@ fn has_parameters_after_dots(segment: &str) -> bool {
     dots.split_once(';').is_some_and(|(before, _)| matches!(before, "." | ".."))
 }
 
-/// Returns the path without escaped slashes, and whether the client is redirected to it.
-fn unescaped(path: &str, action: PathWithEscapedSlashesAction) -> Result<(String, bool), ExplainedAnswer> {
+/// What escaped slashes of a path cause. Of a gRPC call, Envoy rejects what it would redirect.
+enum EscapedSlashes {
+    None,
+    Redirect,
+    Reject,
+}
+
+/// Returns the path without escaped slashes, if they are decoded, and what they cause.
+fn unescaped(path: &str, action: PathWithEscapedSlashesAction) -> (String, EscapedSlashes) {
     let is_escaped = ["%2F", "%2f", "%5C", "%5c"].iter().any(|escaped| path.contains(escaped));
     let plain = || path.replace("%2F", "/").replace("%2f", "/").replace("%5C", "\\").replace("%5c", "\\");
     match action {
-        PathWithEscapedSlashesAction::RejectRequest if is_escaped => {
-            Err(ExplainedAnswer::Rejected { status: 400, why: "the path has an escaped slash".into() })
-        }
-        PathWithEscapedSlashesAction::UnescapeAndRedirect => Ok((plain(), is_escaped)),
-        PathWithEscapedSlashesAction::UnescapeAndForward => Ok((plain(), false)),
-        _ => Ok((path.to_owned(), false)),
+        PathWithEscapedSlashesAction::RejectRequest if is_escaped => (path.to_owned(), EscapedSlashes::Reject),
+        PathWithEscapedSlashesAction::UnescapeAndRedirect if is_escaped => (plain(), EscapedSlashes::Redirect),
+        PathWithEscapedSlashesAction::UnescapeAndForward => (plain(), EscapedSlashes::None),
+        _ => (path.to_owned(), EscapedSlashes::None),
     }
 }
 
@@ -194,8 +261,12 @@ mod tests {
 
     #[test]
     fn escaped_slashes_redirect_reject_or_stay() {
-        let redirect = ExplainedAnswer::Redirect { status: 307, location: "/a/b?q".into() };
+        let redirect = ExplainedAnswer::Redirect { status: 307, location: "/a/b?q".into(), grpc_status: None };
         assert_eq!(received(&manager(), "http://a.example/a%2Fb?q"), Err(redirect));
+        let headers = [("content-type".to_owned(), "application/grpc".to_owned())];
+        let call = ExplainRequest::read("POST", "http://a.example/a%2Fb", &headers).unwrap();
+        let answer = receive(&manager(), &call, &mut Vec::new());
+        assert!(matches!(answer, Err(ExplainedAnswer::Rejected { grpc_status: Some(13), .. })), "{answer:?}");
         let action = |action: PathWithEscapedSlashesAction| {
             let manager = HttpConnectionManager { path_with_escaped_slashes_action: action.into(), ..manager() };
             received(&manager, "http://a.example/a%2Fb").map(|routed| routed.path)
@@ -229,5 +300,18 @@ mod tests {
         let strict = HttpConnectionManager { common_http_protocol_options: Some(options), ..manager() };
         let answer = received(&strict, "http://a.example/");
         assert!(matches!(answer, Err(ExplainedAnswer::Rejected { status: 400, .. })), "{answer:?}");
+    }
+
+    #[test]
+    fn unknown_methods_depend_on_the_version_of_http() {
+        let received =
+            |method, url| receive(&manager(), &ExplainRequest::read(method, url, &[]).unwrap(), &mut Vec::new());
+        assert!(received("PURGE", "http://a.example/").is_ok());
+        let answer = received("BREW", "http://a.example/");
+        assert!(matches!(answer, Err(ExplainedAnswer::Rejected { status: 400, .. })), "{answer:?}");
+        for method in ["BREW", "get", "QUERY"] {
+            let answer = received(method, "https://a.example/");
+            assert!(matches!(answer, Err(ExplainedAnswer::Unknown { .. })), "{answer:?}");
+        }
     }
 }

@@ -9,12 +9,10 @@ use envoy_types::pb::envoy::config::route::v3::{HeaderMatcher, QueryParameterMat
 
 use holdfast_xds::credentials::{is_credential, is_credential_header};
 
-use super::text;
+use super::{grpc, text};
 
 /// The pseudo header of the method.
 const METHOD: &str = ":method";
-/// The content type of gRPC calls.
-const GRPC: &str = "application/grpc";
 
 /// A request as the router receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +79,11 @@ impl ReceivedRequest {
         own.map(|(_, value)| value.clone()).collect()
     }
 
+    /// Returns all content types, joined by commas.
+    pub(super) fn content_type(&self) -> String {
+        self.header("content-type").join(",")
+    }
+
     /// Returns the first value of a query parameter, as written.
     fn parameter(&self, name: &str) -> Option<&str> {
         let pairs = self.query.as_deref()?.split('&').filter(|pair| !pair.is_empty());
@@ -139,8 +142,8 @@ fn of_path(wanted: &RouteMatch, request: &ReceivedRequest) -> Fit {
 }
 
 fn of_call(wanted: &RouteMatch, request: &ReceivedRequest) -> Fit {
-    let kind = request.header("content-type").join(",");
-    let is_call = kind.strip_prefix(GRPC).is_some_and(|rest| rest.is_empty() || rest.starts_with('+'));
+    let kind = request.content_type();
+    let is_call = grpc::is_call(&kind);
     Fit::of(Ok(wanted.grpc.is_none() || is_call), || format!("the content type {kind:?} is not of a gRPC call"))
 }
 

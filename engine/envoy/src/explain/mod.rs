@@ -10,6 +10,7 @@
 pub mod answer;
 pub mod chain;
 pub mod connection;
+pub mod grpc;
 pub mod host;
 pub mod matching;
 pub mod redirect;
@@ -28,7 +29,7 @@ use serde::Serialize;
 use self::answer::ExplainedAnswer;
 use self::chain::{ChainCandidate, ChainEnd};
 use self::host::ChosenHost;
-use self::matching::Fit;
+use self::matching::{Fit, ReceivedRequest};
 use self::request::ExplainRequest;
 use crate::encode::names;
 
@@ -93,22 +94,24 @@ pub fn explain(resources: &Snapshot, request: &ExplainRequest) -> Explanation {
     way.answer = match chosen.map_or_else(ChainEnd::Closed, |chain| chain::end(chain, request)) {
         ChainEnd::Closed(why) => ExplainedAnswer::NoConnection { why },
         ChainEnd::Stream(clusters) => answer::stream(&clusters, resources),
-        ChainEnd::Http(manager) => through_manager(&manager, request, resources, &mut way),
+        ChainEnd::Http(manager) => match connection::receive(&manager, request, &mut way.changes) {
+            Ok(routed) if grpc::is_call(&routed.content_type()) => {
+                routed_by(&manager, &routed, resources, &mut way).of_call()
+            }
+            Ok(routed) => routed_by(&manager, &routed, resources, &mut way),
+            Err(answer) => answer,
+        },
     };
     way
 }
 
-/// Returns the answer of a connection manager.
-fn through_manager(
+/// Returns the answer of the routes of a connection manager.
+fn routed_by(
     manager: &HttpConnectionManager,
-    request: &ExplainRequest,
+    routed: &ReceivedRequest,
     resources: &Snapshot,
     way: &mut Explanation,
 ) -> ExplainedAnswer {
-    let routed = match connection::receive(manager, request, &mut way.changes) {
-        Ok(routed) => routed,
-        Err(answer) => return answer,
-    };
     let published;
     let configuration = match &manager.route_specifier {
         Some(RouteSpecifier::RouteConfig(configuration)) => configuration,
@@ -120,23 +123,23 @@ fn through_manager(
                     published = found;
                     &published
                 }
-                None => return ExplainedAnswer::NotFound { why: "the route configuration is not published".into() },
+                None => return ExplainedAnswer::not_found("the route configuration is not published".into()),
             }
         }
         _ => return ExplainedAnswer::Unknown { why: "routes are selected by scope, which is not evaluated".into() },
     };
     let Some((host, chosen)) = host::choose(configuration, &routed.host) else {
-        return ExplainedAnswer::NotFound { why: format!("no virtual host is for {}", routed.host) };
+        return ExplainedAnswer::not_found(format!("no virtual host is for {}", routed.host));
     };
     way.virtual_host = Some(chosen);
     for (index, route) in host.routes.iter().enumerate() {
         let fit = route
             .r#match
             .as_ref()
-            .map_or_else(|| Fit::No("the route has no match".into()), |wanted| matching::fit(wanted, &routed));
+            .map_or_else(|| Fit::No("the route has no match".into()), |wanted| matching::fit(wanted, routed));
         let (why_not, answer) = match fit {
             Fit::No(why) => (Some(why), None),
-            Fit::Yes => (None, Some(answer::of_route(route, &routed, resources))),
+            Fit::Yes => (None, Some(answer::of_route(route, routed, resources))),
             Fit::Unknown(why) => (Some(why.clone()), Some(ExplainedAnswer::Unknown { why })),
         };
         way.routes.push(candidate(route, why_not));
@@ -145,7 +148,7 @@ fn through_manager(
             return answer;
         }
     }
-    ExplainedAnswer::NotFound { why: "no route of the virtual host matches".into() }
+    ExplainedAnswer::not_found("no route of the virtual host matches".into())
 }
 
 fn candidate(route: &Route, why_not: Option<String>) -> RouteCandidate {

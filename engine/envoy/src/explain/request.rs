@@ -11,7 +11,7 @@ pub struct ExplainRequest {
     pub tls: bool,
     /// Port of the connection.
     pub port: u16,
-    /// Server name of the TLS handshake: the host of the URL, unless it is an address.
+    /// Server name of the TLS handshake: the host of the URL without its final dot, unless it is an address.
     pub server_name: Option<String>,
     /// `Host` or `:authority`.
     pub authority: String,
@@ -32,7 +32,9 @@ impl ExplainRequest {
     /// # Errors
     /// Returns a sentence about the part that cannot be used.
     pub fn read(method: &str, url: &str, headers: &[(String, String)]) -> Result<Self, String> {
-        holdfast_check::header::method(method).map_err(|fault| fault.to_string())?;
+        if method.is_empty() || !method.bytes().all(is_token_byte) {
+            return Err(format!("the method {method:?} is not a token: letters, digits and any of !#$%&'*+-.^_`|~"));
+        }
         if method == "CONNECT" {
             return Err("the method CONNECT has no path and is not explained".into());
         }
@@ -68,7 +70,7 @@ impl ExplainRequest {
             method: method.to_owned(),
             tls,
             port,
-            server_name: (tls && !is_address(host)).then(|| host.to_ascii_lowercase()),
+            server_name: (tls && !is_address(host)).then(|| server_name(host)),
             authority: authority.to_owned(),
             path,
             headers: Vec::new(),
@@ -100,6 +102,15 @@ pub(super) fn split_port(authority: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// Returns the server name that a client sends for a host: without the final dot (RFC 6066).
+fn server_name(host: &str) -> String {
+    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
+}
+
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
 fn is_address(host: &str) -> bool {
     let inside = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     inside.unwrap_or(host).parse::<IpAddr>().is_ok()
@@ -118,6 +129,8 @@ mod tests {
         let secure = read("https://A.example:8443/x?y=1#z");
         assert_eq!((secure.port, secure.server_name.as_deref(), &*secure.path), (8443, Some("a.example"), "/x?y=1"));
         assert_eq!(secure.authority, "A.example:8443");
+        let dotted = read("https://a.example./");
+        assert_eq!((dotted.server_name.as_deref(), &*dotted.authority), (Some("a.example"), "a.example."));
         let address = read("https://[::1]:1/?q");
         assert_eq!((address.port, address.server_name, &*address.path), (1, None, "/?q"));
         assert_eq!(read("http://[::1]/").port, 80);
@@ -141,6 +154,7 @@ mod tests {
             ("GET", "http://a.example/a b", "percent-encoded"),
             ("CONNECT", "http://a.example/", "CONNECT"),
             ("G T", "http://a.example/", "method"),
+            ("", "http://a.example/", "method"),
         ];
         for (method, url, expected) in cases {
             let error = ExplainRequest::read(method, url, &[]).unwrap_err();

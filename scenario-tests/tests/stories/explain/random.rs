@@ -3,13 +3,18 @@
 
 use std::fmt::Write;
 
-use holdfast_scenario_tests::manifests::{NAMESPACE, http_route};
+use holdfast_scenario_tests::manifests::{NAMESPACE, grpc_route, http_route, route as route_of};
 use holdfast_scenario_tests::story::dice::Dice;
+
+use super::secure::{self, SECTIONS};
 
 /// The names of the backends.
 pub(super) const BACKENDS: [&str; 4] = ["a", "b", "c", "d"];
 /// The host of the routes that show which configuration is served.
 pub(super) const MARKER: &str = "marker.test";
+/// TLS of an HTTPProxy, with its certificate and without.
+const TLS: &str = ", tls: {secretName: all}";
+const LOST_TLS: &str = ", tls: {secretName: lost}";
 /// Routes of one configuration.
 const ROUTES: usize = 14;
 
@@ -33,7 +38,7 @@ const BROKEN: [&str; 3] = ["/x/[0-9+", "/z(", "/x.*("];
 const VALUES: [(&str, &str); 4] =
     [("Exact", "'1'"), ("Exact", "b c"), ("RegularExpression", "'[0-9]+'"), ("RegularExpression", "'1|b.*'")];
 
-const REQUEST_HOSTS: [&str; 10] = [
+pub(super) const REQUEST_HOSTS: [&str; 11] = [
     "a.example",
     "A.Example",
     "a.example.",
@@ -44,6 +49,7 @@ const REQUEST_HOSTS: [&str; 10] = [
     "b.example",
     "example",
     "other.test",
+    "calls.example",
 ];
 const REQUEST_PATHS: [&str; 24] = [
     "/",
@@ -73,18 +79,48 @@ const REQUEST_PATHS: [&str; 24] = [
 ];
 const QUERIES: [&str; 8] = ["", "?q=1", "?q=2", "?q=1&q=2", "?q", "?p=12&q=b%20c", "?p=1", "?q=1/../x"];
 
+/// Methods that Envoy knows, and methods that it does not know over HTTP/1.1.
+const ODD_METHODS: [&str; 5] = ["PURGE", "PROPFIND", "BREW", "get", "A-b.c~"];
+/// The content types of gRPC calls, and two of other requests.
+const CONTENT_TYPES: [&str; 4] =
+    ["application/grpc", "application/grpc+proto", "application/grpc;a=b", "application/grpc-web"];
+const CALL_PATHS: [&str; 5] = ["/shop.Cart/Add", "/shop.Cart/Remove", "/stock.Shelf/Add", "/x/1", "/x%2F1"];
+/// The host of the GRPCRoutes.
+const CALL_HOST: &str = "calls.example";
+
 /// A request.
 #[derive(Clone, Debug)]
 pub(super) struct RandomRequest {
     pub(super) method: &'static str,
     pub(super) path: String,
-    host: &'static str,
+    pub(super) host: &'static str,
     has_port: bool,
     headers: Vec<(&'static str, &'static str)>,
 }
 
 impl RandomRequest {
     pub(super) fn new(dice: &mut Dice) -> Self {
+        let request = Self::plain(dice);
+        if dice.one_in(5) { request.into_call(dice) } else { request }
+    }
+
+    /// Most of the calls are to the host of the GRPCRoutes.
+    fn into_call(mut self, dice: &mut Dice) -> Self {
+        self.method = "POST";
+        self.headers.push(("content-type", pick(dice, &CONTENT_TYPES)));
+        if !dice.one_in(3) {
+            self.path = pick(dice, &CALL_PATHS).to_owned();
+            self.host = pick(dice, &[CALL_HOST, CALL_HOST, self.host]);
+        }
+        self
+    }
+
+    /// Returns whether Envoy regards the request as a gRPC call.
+    pub(super) fn is_call(&self) -> bool {
+        self.headers.iter().any(|(name, value)| *name == "content-type" && CONTENT_TYPES[..2].contains(value))
+    }
+
+    fn plain(dice: &mut Dice) -> Self {
         let mut headers = Vec::new();
         for name in ["x-a", "x-b", "x-a"] {
             if dice.below(2) == 0 {
@@ -95,9 +131,9 @@ impl RandomRequest {
             headers.push(("x_odd", "1"));
         }
         Self {
-            method: pick(dice, &["GET", "GET", "POST", "PUT"]),
+            method: if dice.one_in(60) { pick(dice, &ODD_METHODS) } else { pick(dice, &["GET", "GET", "POST", "PUT"]) },
             path: format!("{}{}", pick(dice, &REQUEST_PATHS), pick(dice, &QUERIES)),
-            host: pick(dice, &REQUEST_HOSTS),
+            host: if dice.one_in(4) { REQUEST_HOSTS[0] } else { pick(dice, &REQUEST_HOSTS) },
             has_port: dice.below(4) == 0,
             headers,
         }
@@ -111,21 +147,29 @@ impl RandomRequest {
     }
 }
 
-fn pick<T: Copy>(dice: &mut Dice, from: &[T]) -> T {
+pub(super) fn pick<T: Copy>(dice: &mut Dice, from: &[T]) -> T {
     from[dice.index(from.len())]
 }
 
-/// Returns the documents of a configuration: HTTPRoutes, one tree of HTTPProxies, and a marker with the number.
-pub(super) fn routes(dice: &mut Dice, number: u64) -> String {
+/// Returns the documents of a configuration: HTTPRoutes, one tree of HTTPProxies, and markers with the number. If the
+/// Gateway has several listeners, some routes are for one of them only.
+pub(super) fn routes(dice: &mut Dice, number: u64, has_sections: bool) -> String {
     let marker = format!(
-        "hostnames: [{MARKER}]\nrules:\n- matches: [{{path: {{type: Exact, value: /configuration/{number}}}}}]\n  \
-         backendRefs: [{{name: a, port: 8080}}]"
+        "hostnames: [{MARKER}, '*.{MARKER}']\nrules:\n- matches: [{{path: {{type: Exact, value: \
+         /configuration/{number}}}}}]\n  backendRefs: [{{name: a, port: 8080}}]"
     );
     let mut all = vec![http_route("marker", &marker)];
     for index in 0..ROUTES {
-        all.push(http_route(&format!("r{index}"), &route(dice)));
+        let name = format!("r{index}");
+        let section = (has_sections && dice.one_in(3)).then(|| pick(dice, &SECTIONS));
+        let parent =
+            section.map_or_else(|| "- name: public\n".into(), |of| format!("- {{name: public, sectionName: {of}}}\n"));
+        all.push(route_of("HTTPRoute", NAMESPACE, &name, &parent, &route(dice)));
     }
-    all.extend(proxies(dice, number));
+    for name in ["calls", "other-calls"] {
+        all.push(grpc_route(name, &calls(dice)));
+    }
+    all.extend(proxies(dice, number, has_sections));
     all.join("\n---\n")
 }
 
@@ -143,6 +187,17 @@ fn route(dice: &mut Dice) -> String {
         let matches: Vec<String> = (0..=dice.below(2)).map(|entry| one_match(dice, is_broken && entry == 0)).collect();
         let _ = writeln!(text, "- matches: [{}]", matches.join(", "));
         text.push_str(&action(dice));
+    }
+    text
+}
+
+/// Returns a GRPCRoute, of which some backends are missing.
+fn calls(dice: &mut Dice) -> String {
+    let mut text = format!("hostnames: [{CALL_HOST}]\nrules:\n");
+    for _ in 0..=dice.below(2) {
+        let wanted = pick(dice, &["{service: shop.Cart}", "{service: shop.Cart, method: Add}", "{method: Add}"]);
+        let backend = pick(dice, &["a", "b", "c", "gone"]);
+        let _ = write!(text, "- matches: [{{method: {wanted}}}]\n  backendRefs: [{{name: {backend}, port: 8080}}]\n");
     }
     text
 }
@@ -178,26 +233,34 @@ fn one_match(dice: &mut Dice, is_broken: bool) -> String {
     text + "}"
 }
 
-/// Returns a root HTTPProxy that includes another one, and the marker.
-fn proxies(dice: &mut Dice, number: u64) -> Vec<String> {
+/// Returns a root HTTPProxy that includes another one, and the markers. The root may have TLS, with or without its
+/// certificate.
+fn proxies(dice: &mut Dice, number: u64, may_have_tls: bool) -> Vec<String> {
     let proxy = |name: &str, spec: &str| {
         format!(
             "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: {name}, namespace: {NAMESPACE}}}\n\
              spec:\n{spec}"
         )
     };
-    let marker = format!(
-        "  virtualhost: {{fqdn: {MARKER}}}\n  routes:\n  - conditions: [{{exact: /configuration/{number}}}]\n    \
-         services: [{{name: a, port: 8080}}]\n"
-    );
+    let marker = |host: &str, tls: &str| {
+        format!(
+            "  virtualhost: {{fqdn: {host}{tls}}}\n  routes:\n  - conditions: [{{exact: /configuration/{number}}}]\n    \
+             services: [{{name: a, port: 8080}}]\n"
+        )
+    };
+    let tls = if may_have_tls { pick(dice, &["", TLS, TLS, LOST_TLS]) } else { "" };
     let root = format!(
-        "  virtualhost: {{fqdn: a.example}}\n  includes: [{{name: below, conditions: [{{prefix: /x}}]}}]\n  \
+        "  virtualhost: {{fqdn: a.example{tls}}}\n  includes: [{{name: below, conditions: [{{prefix: /x}}]}}]\n  \
          routes:\n{}{}",
         proxy_route(dice),
         proxy_route(dice)
     );
     let below = format!("  routes:\n{}{}", proxy_route(dice), proxy_route(dice));
-    vec![proxy("marker", &marker), proxy("root", &root), proxy("below", &below)]
+    let mut all = vec![proxy("marker", &marker(MARKER, "")), proxy("root", &root), proxy("below", &below)];
+    if may_have_tls {
+        all.push(proxy("secure-marker", &marker(&secure::marker(number), TLS)));
+    }
+    all
 }
 
 fn proxy_route(dice: &mut Dice) -> String {
@@ -212,6 +275,11 @@ fn proxy_route(dice: &mut Dice) -> String {
     }
     if dice.below(4) == 0 {
         conditions.push_str(", {queryParameter: {name: q, exact: '1'}}");
+    }
+    if dice.one_in(6) {
+        let response =
+            pick(dice, &["statusCode: 200, body: all 100% of it", "statusCode: 403", "statusCode: 429, body: x"]);
+        return format!("  - conditions: [{conditions}]\n    directResponsePolicy: {{{response}}}\n");
     }
     let to = pick(dice, &["a", "b", "c", "d", "gone"]);
     format!("  - conditions: [{conditions}]\n    services: [{{name: {to}, port: 8080}}]\n")

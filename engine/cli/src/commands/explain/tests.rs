@@ -43,7 +43,7 @@ fn folder(manifests: &str) -> tempfile::TempDir {
 #[test]
 fn the_examples_of_the_page_are_what_the_command_prints() {
     let folder = folder(&manifests());
-    let examples: [(&str, &[&str], RequestOutcome); 5] = [
+    let examples: [(&str, &[&str], RequestOutcome); 6] = [
         ("GET http://shop.example.com//cart/1", &["GET", "http://shop.example.com//cart/1"], RequestOutcome::Served),
         (
             "-H 'x-env: test' POST http://shop.example.com/cart",
@@ -52,6 +52,11 @@ fn the_examples_of_the_page_are_what_the_command_prints() {
         ),
         ("GET http://pay.example.com/pay/5", &["GET", "http://pay.example.com/pay/5"], RequestOutcome::NotServed),
         ("GET http://pay.example.com/old/x?y=1", &["GET", "http://pay.example.com/old/x?y=1"], RequestOutcome::Served),
+        (
+            "-H 'content-type: application/grpc' POST http://pay.example.com/pay/5",
+            &["-H", "content-type: application/grpc", "POST", "http://pay.example.com/pay/5"],
+            RequestOutcome::NotServed,
+        ),
         ("GET https://shop.example.com/cart", &["GET", "https://shop.example.com/cart"], RequestOutcome::NotServed),
     ];
     for (shown, line, outcome) in examples {
