@@ -306,7 +306,7 @@ fn recovered(
     for object in left.into_iter().filter(|object| !still.contains(&object.key())) {
         let (regarding, note) = match exists(&object.key()) {
             true => (Regarding::Object(object.clone()), "the object is served as desired again".to_owned()),
-            false => (Regarding::Deleted(object.clone()), "the object is deleted".to_owned()),
+            false => (Regarding::Deleted(object.clone()), "the object is deleted, and its faults with it".to_owned()),
         };
         events.push(FallbackEvent { reason: Reason::Recovered, regarding, note });
     }

@@ -13,6 +13,7 @@ use holdfast_engine::engine::Engine;
 use holdfast_engine::health::view::{DetectedBy, Gets, ServedInstead};
 use holdfast_engine::health::{Health, HealthFinding, Outside, Severity, SourceState};
 use holdfast_engine::report::ListenerView;
+use holdfast_envoy::model::table::Host;
 use holdfast_graph::ObjectKey;
 use holdfast_test_support::scopes::scopes;
 use holdfast_xds::ResourceType;
@@ -184,7 +185,8 @@ fn routes_that_are_not_accepted_are_in_a_finding(engine: &Engine, health: &Healt
     }
 }
 
-/// Checks that the findings of a listener that refuses connections list as many routes as are attached to it.
+/// Checks that the findings of a listener that refuses connections list as many routes as are attached to it. A more
+/// specific listener of the port can have all hosts of a route.
 fn routes_at_closed_listeners_are_in_their_findings(engine: &Engine, health: &Health, wrong: &mut Vec<String>) {
     for gateway in engine.gateways() {
         for (index, listener) in gateway.listeners.iter().enumerate() {
@@ -203,7 +205,8 @@ fn routes_at_closed_listeners_are_in_their_findings(engine: &Engine, health: &He
             let routes: BTreeSet<ObjectKey> =
                 routes.map(|served| served.object.key()).filter(|key| ROUTES.contains(&&*key.kind)).collect();
             let attached = usize::try_from(listener.attached_routes).unwrap_or_default();
-            if !about.is_empty() && routes.len() < attached {
+            let is_wider = gateway.listeners.iter().any(|other| is_more_specific(other, listener));
+            if !about.is_empty() && !is_wider && routes.len() < attached {
                 wrong.push(format!(
                     "{} {section} is closed, and of its {attached} routes its findings list {routes:?}: {about:?}",
                     gateway.name
@@ -211,6 +214,11 @@ fn routes_at_closed_listeners_are_in_their_findings(engine: &Engine, health: &He
             }
         }
     }
+}
+
+fn is_more_specific(one: &ListenerView, other: &ListenerView) -> bool {
+    let host = |listener: &ListenerView| Host::new(listener.hostname.as_ref());
+    one.port == other.port && one.hostname != other.hostname && host(other).covers(&host(one))
 }
 
 /// Checks that each route that a finding about listeners alone affects refers to one of these listeners.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use holdfast_api::section::ObjectSection;
 use holdfast_engine::health::view::{DetectedBy, Gets, InputProblem, ServedInstead};
 use holdfast_engine::health::{HealthFinding, Severity};
 use holdfast_fallback::view::BackfilledObject;
@@ -274,7 +275,12 @@ fn closed(key: &ObjectKey, facts: &DiffFacts, served: &[ServedInstead]) -> Vec<(
     let replaced = facts.report.replaced_objects.iter().filter(|part| part.object.is(key));
     let replaced = replaced.map(|part| (part.section.clone(), format!("answers {}", part.response)));
     let excluded = facts.report.excluded_objects.iter().filter(|part| part.object.is(key));
-    let excluded = excluded.map(|part| (part.section.clone(), "left out".to_owned()));
+    // A listener that refuses connections keeps its port and hostname.
+    let what = |section: &str| match ObjectSection::parse(section) {
+        ObjectSection::Listener(_) => "not served",
+        _ => "left out",
+    };
+    let excluded = excluded.map(|part| (part.section.clone(), what(&part.section).to_owned()));
     replaced.chain(excluded).filter(|(section, _)| !is_share(section)).collect()
 }
 

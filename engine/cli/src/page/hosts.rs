@@ -177,6 +177,10 @@ impl HostTable {
 
     /// Returns the hosts where clients get something else.
     fn places(&self, served: &ServedInstead, owned: &OwnedHosts) -> Vec<(Arc<str>, String)> {
+        // A part without effect changes the answer to no request.
+        if served.gets == Gets::LeftOut {
+            return Vec::new();
+        }
         if !served.hosts.is_empty() {
             return served.hosts.iter().map(|host| (served.gateway.clone(), host.to_string())).collect();
         }

@@ -134,7 +134,10 @@ fn a_refusal_during_a_fallback_is_reported_as_such() {
     let key = ObjectKey::new("gateway.networking.k8s.io", "HTTPRoute", "shop", "pay");
     driver.scene.delete(key);
     let lines = driver.new_events();
-    assert_eq!(lines.first().unwrap(), "Normal Recovered deleted HTTPRoute/pay: the object is deleted");
+    assert_eq!(
+        lines.first().unwrap(),
+        "Normal Recovered deleted HTTPRoute/pay: the object is deleted, and its faults with it"
+    );
 }
 
 #[test]

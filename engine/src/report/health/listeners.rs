@@ -68,7 +68,7 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
                     true => behind_step(effects, listener.owner(key), &plan.name, &field(listener)),
                     false => writers.clone(),
                 };
-                unserved.insert(id, (lost, at_fault));
+                unserved.insert(id, LostListener { gets: lost, writers: at_fault, has_place: listener.has_place() });
             }
             for (object, section) in writers {
                 let is_known = known.contains(&(object.clone(), plan.name.clone(), section.clone()));
@@ -106,8 +106,18 @@ fn behind_step(effects: &[Effect], owner: &ObjectKey, gateway: &str, section: &s
     parts.collect()
 }
 
-/// Listeners that are not served: what clients get, and the objects at fault, each with the part at fault.
-type Unserved = BTreeMap<ListenerId, (Gets, Vec<(ObjectKey, Arc<str>)>)>;
+/// Listeners that are not served.
+type Unserved = BTreeMap<ListenerId, LostListener>;
+
+/// A listener that is not served.
+struct LostListener {
+    /// What clients get.
+    gets: Gets,
+    /// The objects at fault, each with the part at fault.
+    writers: Vec<(ObjectKey, Arc<str>)>,
+    /// Whether it keeps its port and hostname.
+    has_place: bool,
+}
 
 /// Returns the effects on routes below these listeners: on a whole parent of which no listener is served, else on the
 /// route at each of these listeners.
@@ -125,14 +135,21 @@ fn routes_below(engine: &Engine, unserved: &Unserved) -> Vec<Effect> {
             let is_closed = parent.attachments.iter().all(is_unserved);
             let section = if is_lost || !is_closed { String::new() } else { at("parentRefs", parent.index) };
             for attachment in &parent.attachments {
-                let Some((gets, writers)) = unserved.get(&attachment.listener) else { continue };
+                let Some(LostListener { gets, writers, has_place }) = unserved.get(&attachment.listener) else {
+                    continue;
+                };
+                // A more specific listener of the port answers, or refuses, the requests to the other hosts.
+                let hosts = if *has_place { &attachment.owned } else { &attachment.hosts };
+                if hosts.is_empty() {
+                    continue;
+                }
                 effects.extend(writers.iter().map(|(writer, causing_section)| Effect {
                     object: engine.identity(key, None),
                     gateway: parent.gateway.namespaced_name().into(),
                     section: section.as_str().into(),
                     listener: (!is_closed).then(|| attachment.listener.name.clone()),
                     gets: gets.clone(),
-                    hosts: attachment.hosts.iter().map(|host| host.domain().into()).collect(),
+                    hosts: hosts.iter().map(|host| host.domain().into()).collect(),
                     paths: BTreeSet::new(),
                     causes: BTreeSet::from([writer.clone()]),
                     causing_section: causing_section.clone(),
