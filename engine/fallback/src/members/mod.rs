@@ -271,6 +271,23 @@ impl Members {
         outlier.refuse(slot, version, message);
     }
 
+    /// Counts a refusal of an outlier.
+    pub(crate) fn count_refusal(&mut self, node: &str, now_ms: u64) {
+        let outlier = self.by_node.get_mut(node).and_then(|member| member.outlier.as_mut());
+        outlier.into_iter().for_each(|outlier| outlier.count(now_ms));
+    }
+
+    /// Ends the pauses of outliers that are over; returns true if there were any.
+    pub(crate) fn resume_outliers(&mut self, now_ms: u64) -> bool {
+        let outliers = self.by_node.values_mut().filter_map(|member| member.outlier.as_mut());
+        outliers.fold(false, |any, outlier| any | outlier.resume(now_ms))
+    }
+
+    /// Returns the earliest end of a pause of an outlier, in milliseconds of Unix time.
+    pub(crate) fn pause_until_ms(&self) -> Option<u64> {
+        self.outliers().filter_map(|(_, outlier)| outlier.pauses_until_ms()).min()
+    }
+
     /// Records a listener or a route configuration that an Envoy accepted.
     pub(crate) fn accepted(&mut self, node: &str, kind: ResourceType, resource: &Arc<Resource>) {
         let member = self.by_node.get_mut(node).filter(|member| member.is_connected());

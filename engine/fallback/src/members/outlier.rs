@@ -9,6 +9,14 @@ use holdfast_xds::{ResourceType, Snapshot, Version};
 /// forgotten.
 const VERSIONS_MAX: usize = 64;
 
+/// Limit of refusals per minute by one Envoy of content that others accepted.
+pub(crate) const OUTLIER_REFUSALS_PER_MINUTE_MAX: u64 = 40;
+/// Milliseconds until one more of these refusals is allowed.
+const REFILL_MS: u64 = 2_000;
+/// The number of these refusals that may occur at once. Together with the refill within a minute, this is the limit per
+/// minute.
+const AT_ONCE: u64 = OUTLIER_REFUSALS_PER_MINUTE_MAX - 60_000 / REFILL_MS;
+
 /// RefusedVersions by resource.
 type RefusedVersions = BTreeMap<(ResourceType, Arc<str>), VecDeque<Version>>;
 
@@ -25,13 +33,42 @@ pub struct Outlier {
     pub(crate) accepted: Snapshot,
     /// The message of the last refusal.
     message: String,
+    /// The time at which all allowed refusals are available again, in milliseconds of Unix time.
+    full_at_ms: u64,
+    /// The end of a pause, in which the Envoy is offered nothing newer of what it refused.
+    pauses_until_ms: Option<u64>,
 }
 
 impl Outlier {
     /// Creates an outlier that has refused nothing yet.
     pub(super) fn new(last: &Snapshot) -> Self {
         let (refused, known) = (RefusedVersions::new(), RefusedVersions::new());
-        Self { refused, known, last: last.clone(), accepted: last.clone(), message: String::new() }
+        Self {
+            refused,
+            known,
+            last: last.clone(),
+            accepted: last.clone(),
+            message: String::new(),
+            full_at_ms: 0,
+            pauses_until_ms: None,
+        }
+    }
+
+    /// Counts a refusal. After the last one that is allowed now, the Envoy pauses.
+    pub(super) fn count(&mut self, now_ms: u64) {
+        self.full_at_ms = self.full_at_ms.max(now_ms).saturating_add(REFILL_MS);
+        let most_ms = (AT_ONCE - 1) * REFILL_MS;
+        self.pauses_until_ms = Some(self.full_at_ms.saturating_sub(most_ms)).filter(|until_ms| *until_ms > now_ms);
+    }
+
+    /// The end of the pause, in milliseconds of Unix time.
+    pub(super) fn pauses_until_ms(&self) -> Option<u64> {
+        self.pauses_until_ms.filter(|_| self.is_active())
+    }
+
+    /// Ends a pause that is over; returns true if there was one.
+    pub(super) fn resume(&mut self, now_ms: u64) -> bool {
+        self.pauses_until_ms.take_if(|until_ms| *until_ms <= now_ms).is_some()
     }
 
     /// Checks whether the Envoy refuses what others accept now.
@@ -127,9 +164,10 @@ impl Outlier {
     /// configuration. Any other resource is independent: a listener with a port that is in use on the outlier's machine
     /// must not keep route changes from it.
     pub(crate) fn offered(&self, everyone: &Snapshot) -> Option<Snapshot> {
-        // The outlier may try resources that are newer than its refused ones.
+        // The outlier may try resources that are newer than its refused ones, except in a pause.
         let is_newest = |((kind, name), versions): &(&(ResourceType, Arc<str>), &VecDeque<Version>)| {
-            everyone.get(*kind, name).is_some_and(|newest| versions.contains(&newest.version))
+            let is_refused = |newest: &Version| self.pauses_until_ms.is_some() || versions.contains(newest);
+            everyone.get(*kind, name).is_some_and(|newest| is_refused(&newest.version))
         };
         let refused: Vec<_> = self.refused.iter().filter(is_newest).map(|(slot, _)| slot).collect();
         if refused.is_empty() {
@@ -179,6 +217,25 @@ mod tests {
             of.get(*kind, name).map(|resource| ((*kind, resource.name.clone()), VecDeque::from([resource.version])))
         };
         Outlier { refused: refused.iter().filter_map(version).collect(), ..Outlier::new(&last) }
+    }
+
+    #[test]
+    fn refusals_within_a_minute_are_limited_and_the_newest_content_is_offered_after_a_pause() {
+        use ResourceType::Route;
+        let everyone = snapshot(&[(Route, "r", "2")]);
+        let mut outlier = outlier(&[(Route, "r", "1")], snapshot(&[(Route, "r", "0")]));
+        let mut refusals = Vec::new();
+        // Twenty edits a second for two minutes.
+        for now_ms in (0..120_000_u64).step_by(50) {
+            outlier.resume(now_ms);
+            if outlier.offered(&everyone).is_none() {
+                refusals.push(now_ms);
+                outlier.count(now_ms);
+            }
+        }
+        let within = |from: u64| refusals.iter().filter(|at| (from..from + 60_000).contains(*at)).count() as u64;
+        assert!((0..=60_000).step_by(50).all(|from| within(from) <= OUTLIER_REFUSALS_PER_MINUTE_MAX), "{refusals:?}");
+        assert!(refusals.last().is_some_and(|last| *last >= 117_000), "it is offered the newest content again");
     }
 
     #[test]

@@ -196,6 +196,7 @@ impl FallbackScope {
             let Configurations { everyone, previous, .. } = &self.configurations;
             let last = self.members.as_accepted(&answer.node, previous, everyone.as_ref());
             self.members.keeps(&answer.node, slot, version, message, &last);
+            self.members.count_refusal(&answer.node, inputs.now_ms);
             // The older configuration that the Envoy keeps may lack a current guard or current endpoints.
             self.close_in_outliers(inputs);
             return self.configurations.keep_served_endpoints(

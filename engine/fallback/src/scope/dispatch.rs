@@ -179,6 +179,7 @@ impl FallbackScopes {
             };
             if scope.close_while_waiting(inputs)
                 | scope.send_again(inputs.now_ms)
+                | scope.members.resume_outliers(inputs.now_ms)
                 | (!inputs.follows
                     && (scope.watch_probe(inputs) | scope.watch_fresh(inputs) | scope.watch_outliers(inputs)))
             {

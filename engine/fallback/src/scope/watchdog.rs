@@ -66,7 +66,8 @@ impl FallbackScope {
         let again = self.searches.again_at().map(|at| ("the next search", at));
         let outliers =
             self.members.outliers_until_ms().map(|at| ("an Envoy that takes what all that are connected refuse", at));
-        stage.into_iter().chain(trial).chain(again).chain(outliers).collect()
+        let pause = self.members.pause_until_ms().map(|at| ("the end of a pause of an Envoy that refuses content", at));
+        stage.into_iter().chain(trial).chain(again).chain(outliers).chain(pause).collect()
     }
 
     /// Schedules the next search if a wanted resource was refused and no search for the object at fault is in progress.

@@ -11,7 +11,8 @@
 //!
 //! At the end everything is repaired, and must be served and reported as desired.
 //!
-//! `HOLDFAST_ADVERSARY_SECONDS` sets the duration of the attack, `HOLDFAST_ADVERSARY_SEED` the seed.
+//! `HOLDFAST_ADVERSARY_SECONDS` sets the duration of the attack, `HOLDFAST_ADVERSARY_SEED` the seed,
+//! `HOLDFAST_ADVERSARY_ALLOWANCE` the seconds by which a busy machine may exceed 5 seconds (20).
 
 mod attack;
 mod door;

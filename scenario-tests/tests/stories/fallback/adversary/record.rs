@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::door::{ALLOWANCE, GRACE};
+use super::door::{ALLOWANCE, GRACE, late_max};
 use super::row::Row;
 
 /// Number of edits that the report of a failure has.
@@ -96,7 +96,7 @@ impl fmt::Display for Record {
         let line = |f: &mut fmt::Formatter<'_>, what: &str, (time, name): &(Duration, String), limit: Duration| {
             writeln!(f, "  {what}: {:.1} s of {} s ({name})", time.as_secs_f64(), limit.as_secs())
         };
-        line(f, "longest time until an innocent edit was served", &self.stalest, GRACE + ALLOWANCE)?;
-        line(f, "longest time until a guard or a deletion was effective", &self.latest, ALLOWANCE)
+        line(f, "longest time until an innocent edit was served", &self.stalest, GRACE + *ALLOWANCE)?;
+        line(f, "longest time until a guard or a deletion was effective", &self.latest, late_max())
     }
 }
