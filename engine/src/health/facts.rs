@@ -6,6 +6,7 @@ use std::sync::Arc;
 use holdfast_api::fault::Class;
 use holdfast_api::ledger::Ledger;
 use holdfast_api::object::Source;
+use holdfast_api::section::STREAM;
 use holdfast_check::time::Moment;
 use holdfast_fallback::view::{GatewayState, Identity};
 use holdfast_graph::ObjectKey;
@@ -158,7 +159,8 @@ impl Effect {
             gateway: "".into(),
             section: section.into(),
             listener: None,
-            gets: if section.is_empty() { Gets::Nothing } else { Gets::LeftOut },
+            // Without a backend, the connections of a host are closed; another one may be left.
+            gets: if section.is_empty() || section.starts_with(STREAM) { Gets::Nothing } else { Gets::LeftOut },
             hosts: BTreeSet::new(),
             paths: BTreeSet::new(),
             causes: BTreeSet::new(),

@@ -15,7 +15,7 @@ use holdfast_graph::ObjectKey;
 use super::facts::{Effect, Facts, ObjectProblem, Outside};
 use super::inputs::inputs;
 use super::view::{
-    DetectedBy, Health, HealthFinding, InputProblem, ManifestPosition, ObjectAtFault, ServedInstead, Severity,
+    DetectedBy, Gets, Health, HealthFinding, InputProblem, ManifestPosition, ObjectAtFault, ServedInstead, Severity,
 };
 use super::{causes, gateways, next};
 
@@ -104,6 +104,10 @@ impl ProblemWithEffects {
 
     /// Adds the effect on an object that is served except for the field.
     fn part(&mut self) {
+        if self.effects.is_empty() && is_outdated(&self.found) {
+            let untrusted = |one: &ObjectProblem| Effect { gets: Gets::Untrusted, ..Effect::left_out(&one.object, "") };
+            self.effects = self.consequences.iter().map(untrusted).collect();
+        }
         let ObjectProblem { object, field, class, is_served, .. } = &self.found;
         let section = section::of_field(field);
         let is_error = *class != Class::Ignored;
@@ -121,16 +125,25 @@ impl ProblemWithEffects {
 /// The reason of a conflict with an object of another kind about a host.
 const HOSTNAME_CONFLICT: &str = "HostnameConflict";
 
+/// Returns whether a problem is a certificate, or certificate authorities, that are not valid now.
+fn is_outdated(found: &ObjectProblem) -> bool {
+    let [not_yet_valid, expired, _] = DateFault::REASONS;
+    [not_yet_valid, expired].contains(&&*found.reason)
+}
+
 /// Returns the severity of a problem without a known effect on clients.
 fn severity(found: &ObjectProblem) -> Severity {
     let ObjectProblem { class, detected, used, is_served, .. } = found;
     // The routes of the other kind do not answer the requests: a GRPCRoute has no answer for those of an HTTPRoute.
-    if found.reason == HOSTNAME_CONFLICT && *used && !is_served {
+    if found.reason == HOSTNAME_CONFLICT && *used {
+        return if *is_served { Severity::Degraded } else { Severity::Outage };
+    }
+    // A host without a place at any listener.
+    if *class == Class::Conflict && &*found.object.kind == kinds::HTTP_PROXY && *used && !is_served {
         return Severity::Outage;
     }
     // No connection passes a verification with a certificate, or with authorities, that are not valid now.
-    let [not_yet_valid, expired, _] = DateFault::REASONS;
-    if *used && [not_yet_valid, expired].contains(&&*found.reason) {
+    if *used && is_outdated(found) {
         return Severity::Outage;
     }
     match (class, detected) {
@@ -196,6 +209,7 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, all: &[ObjectP
     let overlaps = |index: &usize| effect.section.is_empty() || at(index).is_empty() || is_there(index);
     let mentions = |found: &ObjectProblem| !found.message.is_empty() && effect.message.contains(&found.message);
     let is_mentioned = |index: &usize| found(index).is_some_and(mentions);
+    let is_about_dates = |index: &usize| found(index).is_some_and(is_outdated);
     let mut here: Vec<usize> = if is_own || others.is_empty() { errors(&own) } else { Vec::new() };
     if effect.version.is_some() {
         // Problems are about the desired version, in which the section can be another part.
@@ -215,6 +229,10 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, all: &[ObjectP
     let is_conflict = |index: &usize| found(index).is_some_and(|found| found.class == Class::Conflict);
     if !here.iter().all(is_conflict) {
         here.retain(|index| !is_conflict(index));
+    }
+    // A certificate that is not valid now closes nothing.
+    if effect.gets != Gets::Untrusted && !here.iter().all(is_about_dates) {
+        here.retain(|index| !is_about_dates(index));
     }
     here.extend(others);
     here.sort_unstable();

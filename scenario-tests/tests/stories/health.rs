@@ -29,6 +29,9 @@ pub(crate) fn stories() -> Vec<Story> {
             a_broken_rule_under_each_gate,
             what_no_request_gets,
             parts_without_effect,
+            placeholder_of_a_guarded_route,
+            a_rule_lost_at_one_listener,
+            connections_without_a_backend,
             dates_survive_a_restart,
         ]
     )
@@ -548,5 +551,73 @@ async fn parts_without_effect(world: World) -> Result<()> {
     status_comes_to_print(&world, &holdfast, 1, &words).await?;
     get(port, "/a").host("pay.example.com").reaches("echo").await?;
     get(port, "/a").host("pay.example.com").method(hyper::Method::POST).header("x-e", "t").answers(500).await?;
+    Ok(())
+}
+
+/// A guarded route with a broken expression keeps the requests from an equal route of the HTTPProxy: that is an outage.
+async fn placeholder_of_a_guarded_route(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let plain = world.port()?;
+    let routes = "- conditions: [{regex: '/admin[0-9'}]\n    ipAllowPolicy: [{source: Peer, cidr: 10.0.0.0/8}]\n    services: \
+                  [{name: echo, port: 8080}]\n  - conditions: [{prefix: /admin}]\n    services: [{name: echo, port: 8080}]";
+    world.write(
+        "proxy.yaml",
+        format!(
+            "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: root, namespace: default}}\nspec:\n  \
+             virtualhost: {{fqdn: p.example.com}}\n  routes:\n  {routes}\n"
+        ),
+    )?;
+    let holdfast =
+        world.run_with(HoldfastOptions::new(&world)?.args(&["--httpproxy-http", &plain.to_string()])).await?;
+    get(plain, "/admin").host("p.example.com").comes_to_answer(404).await?;
+    status_comes_to_print(&world, &holdfast, 1, &["1 outage", "routes[0] answers 404: p.example.com /admin*"]).await?;
+    Ok(())
+}
+
+/// A rule with an equal older match at one of two listeners: the other one answers 500, which is an outage.
+async fn a_rule_lost_at_one_listener(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (port, other) = (world.port()?, world.port()?);
+    let second = manifests::http_listener(other).replace("- name: http", "- name: second");
+    world.gateway_with(&[manifests::http_listener(port), second].concat())?;
+    let route = |name: &str, section: &str, service: &str| {
+        format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: {name}, namespace: default}}\nspec:\n  \
+             parentRefs: [{{name: public{section}}}]\n  hostnames: [x.test]\n  rules: [{{backendRefs: [{{name: {service}, port: \
+             8080}}]}}]\n"
+        )
+    };
+    world.write("a.yaml", route("a", ", sectionName: http", "echo"))?;
+    let holdfast = run(&world).await?;
+    get(port, "/").host("x.test").comes_to_reach("echo").await?;
+    world.write("b.yaml", route("b", "", "missing"))?;
+    get(other, "/").host("x.test").comes_to_answer(500).await?;
+    get(port, "/").host("x.test").reaches("echo").await?;
+    status_comes_to_print(&world, &holdfast, 1, &["1 outage", "rules[0] answers 500: x.test /*"]).await?;
+    Ok(())
+}
+
+/// A `tcpproxy` to a Service that does not exist, and to one without endpoints: connections are closed, which
+/// is an outage.
+async fn connections_without_a_backend(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    world.gateway()?;
+    world.write("empty.yaml", manifests::service(manifests::NAMESPACE, "empty", None, &[]))?;
+    let (plain, secure) = (world.port()?.to_string(), world.port()?.to_string());
+    let proxy = |service: &str| {
+        format!(
+            "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: p, namespace: default}}\nspec: {{virtualhost: \
+             {{fqdn: p.test, tls: {{passthrough: true}}}}, tcpproxy: {{services: [{{name: {service}, port: 8080}}]}}}}\n"
+        )
+    };
+    world.write("proxy.yaml", proxy("missing"))?;
+    let flags = ["--httpproxy-http", &plain, "--httpproxy-https", &secure];
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&flags)).await?;
+    status_comes_to_print(&world, &holdfast, 1, &["1 outage", "tcpproxy.services[0] left out"]).await?;
+    world.write("proxy.yaml", proxy("empty"))?;
+    let words = ["1 outage", "Service default/empty", "connections to tcpproxy are refused: p.test"];
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
+    world.write("proxy.yaml", proxy("echo"))?;
+    status_comes_to_print(&world, &holdfast, 0, &[SENTENCE]).await?;
     Ok(())
 }

@@ -110,8 +110,8 @@ pub(crate) fn short(object: &ObjectKey) -> String {
 
 fn answer(answer: &ExplainedAnswer, lines: &mut WayLines) {
     match answer {
-        ExplainedAnswer::Backends { backends } => shares(backends, "forwarded to", lines),
-        ExplainedAnswer::Stream { backends } => shares(backends, "the connection is forwarded to", lines),
+        ExplainedAnswer::Backends { backends } => shares(backends, false, lines),
+        ExplainedAnswer::Stream { backends } => shares(backends, true, lines),
         ExplainedAnswer::Response { status, body, grpc_status } => {
             let body = body.as_ref().map(|body| format!(": {}", body.trim_end())).unwrap_or_default();
             lines.add("answer", format_args!("{}{body}", seen(*status, *grpc_status)));
@@ -142,7 +142,8 @@ fn seen(status: u16, grpc_status: Option<u8>) -> String {
     }
 }
 
-fn shares(backends: &[ExplainedBackend], verb: &str, lines: &mut WayLines) {
+fn shares(backends: &[ExplainedBackend], is_connection: bool, lines: &mut WayLines) {
+    let verb = if is_connection { "the connection is forwarded to" } else { "forwarded to" };
     let all: u64 = backends.iter().map(|backend| u64::from(backend.weight)).sum();
     for backend in backends {
         let name = match (&backend.object, backend.port) {
@@ -156,7 +157,10 @@ fn shares(backends: &[ExplainedBackend], verb: &str, lines: &mut WayLines) {
             Some(1) => ", 1 endpoint".to_owned(),
             Some(count) => format!(", {count} endpoints"),
         };
-        let error = backend.error.map(|status| format!(": answers {}", seen(status, backend.grpc_status)));
+        let error = backend.error.map(|status| match is_connection {
+            true => ": the connection is closed".to_owned(),
+            false => format!(": answers {}", seen(status, backend.grpc_status)),
+        });
         let error = error.unwrap_or_default();
         lines.add("answer", format_args!("{verb} {name}{share}{endpoints}{error}"));
     }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use holdfast_api::apis::{Body, kinds};
 use holdfast_api::fault::Class;
+use holdfast_api::section::STREAM;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::model::{Action, ServicePort, WeightedBackend};
 use holdfast_fallback::served_state::speaking;
 use holdfast_graph::ObjectKey;
+use holdfast_translate::query::TcpHost;
 use holdfast_translate::route::RoutePlan;
 use holdfast_xds::ResourceType;
 
@@ -62,6 +64,20 @@ pub(super) fn services_without_endpoints(engine: &Engine, found: &mut Vec<Object
                 });
             }
         }
+    }
+    for TcpHost { root, gateway, host, services } in engine.translator.tcp_hosts() {
+        if services.is_empty() || !services.iter().all(|service| empty.contains(*service)) {
+            continue;
+        }
+        down.extend(services.iter().filter_map(|service| empty.get(*service)));
+        effects.push(Effect {
+            gateway: gateway.namespaced_name().into(),
+            section: STREAM.into(),
+            gets: Gets::Refused,
+            hosts: BTreeSet::from([host.into()]),
+            causes: services.iter().map(|service| service.key.clone()).collect(),
+            ..Effect::left_out(&engine.identity(root, None), "")
+        });
     }
     for (service, gateways) in gateways {
         let class = if down.contains(service) { Class::Referential } else { Class::Ignored };

@@ -1,7 +1,10 @@
 //! Requests of a replaced section that other routes answer: a placeholder comes after a route with an equal match, and
 //! the older one of two objects gets the requests of an equal match. What no request gets is no effect.
 
+use std::collections::BTreeSet;
+
 use holdfast_envoy::model::containment::RequestSet;
+use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_translate::query::duplicates::{Duplicate, section_of};
 use holdfast_translate::route::{Rendered, RoutePlan};
 
@@ -32,21 +35,31 @@ pub(super) fn remove_overtaken(engine: &Engine, holds: &Holds<'_>, effects: &mut
         let lost: Vec<&Duplicate> = of_gateway.filter_map(|(_, all)| all.lost.get(&object)).flatten().collect();
         let reached: Vec<&Rendered> =
             own(&plan, &effect.section).map(|rendered| &**rendered).filter(|one| !is_overtaken(one, &plan)).collect();
-        effect.hosts.retain(|host| reached.iter().any(|rendered| !is_lost(rendered, &lost, host)));
+        let here = plan.places.iter().filter(|(gateway, _, _)| gateway.namespaced_name() == *effect.gateway);
+        let left = here.filter(|(_, table, host)| reached.iter().any(|one| !is_lost(one, &lost, (table, host))));
+        let left: BTreeSet<&str> = left.map(|(_, _, host)| host.domain()).collect();
+        effect.hosts.retain(|host| left.contains(&**host));
         !effect.hosts.is_empty()
     });
 }
 
-/// Returns whether an earlier route of the plan gets every request of a route.
+/// Returns whether an earlier route of the plan gets every request of a route. A placeholder keeps requests from earlier
+/// routes.
 fn is_overtaken(rendered: &Rendered, plan: &RoutePlan) -> bool {
     let route = &rendered.route;
+    if route.placeholder.is_some() {
+        return false;
+    }
     let requests = RequestSet::new(&route.matches);
     let mut before = plan.routes.iter().map(|other| &other.route).filter(|other| other.precedence < route.precedence);
     before.any(|other| other.section != route.section && requests.is_within(&RequestSet::new(&other.matches)))
 }
 
-/// Returns whether an older object gets the requests of a route to a host.
-fn is_lost(rendered: &Rendered, duplicates: &[&Duplicate], host: &str) -> bool {
+/// Returns whether an older object gets the requests of a route to a host of a table.
+fn is_lost(rendered: &Rendered, duplicates: &[&Duplicate], (table, host): (&TableName, &Host)) -> bool {
     let section = section_of(rendered);
-    duplicates.iter().any(|duplicate| duplicate.section == section && duplicate.hosts.contains(host))
+    rendered.route.placeholder.is_none()
+        && duplicates
+            .iter()
+            .any(|duplicate| duplicate.section == section && duplicate.places.contains(&(table.clone(), host.clone())))
 }

@@ -220,10 +220,10 @@ impl Fleet {
         table.map(|(_, table)| (&table.parts, table.context))
     }
 
-    /// Returns its hosts, each with its routes in order.
-    pub(crate) fn hosts_in_order(&self) -> impl Iterator<Item = (&Host, impl Iterator<Item = &Rendered>)> {
-        let hosts = self.tables.values().flat_map(|table| &table.hosts);
-        hosts.map(|(host, state)| (host, state.routes.values().map(|rendered| &**rendered)))
+    /// Returns its hosts with their tables, each with its routes in order.
+    pub(crate) fn hosts_in_order(&self) -> impl Iterator<Item = (&TableName, &Host, impl Iterator<Item = &Rendered>)> {
+        let hosts = self.tables.iter().flat_map(|(name, table)| table.hosts.iter().map(move |host| (name, host)));
+        hosts.map(|(name, (host, state))| (name, host, state.routes.values().map(|rendered| &**rendered)))
     }
 
     /// Returns the contents of a route object at all its places.

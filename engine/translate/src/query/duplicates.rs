@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use holdfast_api::section::ObjectSection;
+use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_envoy::model::{Match, NamedMatch, PathMatch};
 use holdfast_graph::ObjectKey;
 
@@ -25,6 +26,8 @@ pub struct Duplicate {
     pub(crate) winner: ObjectKey,
     /// The affected hosts.
     pub hosts: BTreeSet<String>,
+    /// The affected hosts of each table.
+    pub places: BTreeSet<(TableName, Host)>,
 }
 
 /// Duplicate matches of the route objects of one Gateway.
@@ -75,9 +78,9 @@ impl Duplicate {
 impl Fleet {
     /// Returns the duplicate matches of the fleet's route objects.
     pub(crate) fn duplicates(&self) -> Duplicates {
-        let mut found: BTreeMap<(&ObjectKey, String, &ObjectKey), BTreeSet<String>> = BTreeMap::new();
+        let mut found: BTreeMap<(&ObjectKey, String, &ObjectKey), BTreeSet<(TableName, Host)>> = BTreeMap::new();
         let mut placed: HashMap<&ObjectKey, (usize, usize)> = HashMap::new();
-        for (host, routes) in self.hosts_in_order() {
+        for (table, host, routes) in self.hosts_in_order() {
             let mut first: HashMap<CanonicalMatch<'_>, &ObjectKey> = HashMap::new();
             for rendered in routes.filter(|rendered| !httpproxy::is_proxy(&rendered.route.key)) {
                 let key = &rendered.route.key;
@@ -87,13 +90,14 @@ impl Fleet {
                 if winner != key {
                     *lost += 1;
                     let at = (key, section_of(rendered), winner);
-                    found.entry(at).or_default().insert(host.domain().to_owned());
+                    found.entry(at).or_default().insert((table.clone(), host.clone()));
                 }
             }
         }
         let mut duplicates = Duplicates::default();
-        for ((loser, section, winner), hosts) in found {
-            let duplicate = Duplicate { section, winner: winner.clone(), hosts };
+        for ((loser, section, winner), places) in found {
+            let hosts = places.iter().map(|(_, host)| host.domain().to_owned()).collect();
+            let duplicate = Duplicate { section, winner: winner.clone(), hosts, places };
             duplicates.lost.entry(loser.clone()).or_default().push(duplicate);
         }
         let wholly = placed.into_iter().filter(|(_, (all, lost))| all == lost);

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_api::snapshot::ObjectSnapshot;
+use holdfast_envoy::model::ServicePort;
 use holdfast_envoy::model::table::TableName;
 use holdfast_graph::ObjectKey;
 
@@ -45,7 +46,30 @@ pub struct ClosedHost<'a> {
     pub policy: &'a ObjectKey,
 }
 
+/// The TCP connections to a host of an HTTPProxy.
+#[derive(Clone, Debug)]
+pub struct TcpHost<'a> {
+    /// The root.
+    pub root: &'a ObjectKey,
+    /// The Gateway.
+    pub gateway: &'a ObjectKey,
+    /// The host.
+    pub host: &'a str,
+    /// The backends.
+    pub services: BTreeSet<&'a ServicePort>,
+}
+
 impl Translator {
+    /// Returns the hosts of desired HTTPProxies of which connections are forwarded without HTTP.
+    pub fn tcp_hosts(&self) -> impl Iterator<Item = TcpHost<'_>> {
+        self.outcomes.hosts.iter().filter_map(|(root, claim)| {
+            let (seats, host) = (claim.seats.as_ref()?, claim.host.as_ref()?.domain());
+            let to = claim.tls.as_ref()?.stream.as_ref()?.to.as_ref()?;
+            let services = to.backends.iter().filter_map(|(backend, _)| backend.service()).collect();
+            Some(TcpHost { root, gateway: &seats.gateway, host, services })
+        })
+    }
+
     /// Returns the desired plan of a Gateway; `None` for a Gateway of another controller.
     pub fn gateway(&self, key: &ObjectKey) -> Option<&Arc<GatewayPlan>> {
         self.outcomes.gateways.get(key)
