@@ -115,7 +115,7 @@ impl ProblemWithEffects {
             && self.effects.is_empty()
             && *is_served
             && !section.is_empty()
-            && self.severity() == Severity::Outage
+            && (self.severity() == Severity::Outage || self.found.reason == HOSTNAME_CONFLICT)
         {
             self.effects.push(Effect::left_out(object, section));
         }

@@ -388,7 +388,8 @@ fn a_route_that_another_kind_leaves_without_a_host_is_an_outage() {
     let lost =
         found(identity("HTTPRoute", "shop", "pay"), "spec.parentRefs[0]", Class::Conflict, "HostnameConflict", "taken");
     facts.found.push(ObjectProblem { is_served: true, ..lost.clone() });
-    assert_eq!((judge(&facts).outages.len(), judge(&facts).warnings.len()), (0, 1));
+    assert_eq!(judge(&facts).outages, []);
+    assert_eq!(judge(&facts).degraded[0].served[0].gets, Gets::LeftOut, "it is served at another parent");
     facts.found = vec![lost];
     assert_eq!((judge(&facts).outages.len(), judge(&facts).warnings.len()), (1, 0));
 }
