@@ -78,7 +78,7 @@ impl Duplicate {
 impl Fleet {
     /// Returns the duplicate matches of the fleet's route objects.
     pub(crate) fn duplicates(&self) -> Duplicates {
-        let mut found: BTreeMap<(&ObjectKey, String, &ObjectKey), BTreeSet<(TableName, Host)>> = BTreeMap::new();
+        let mut found: BTreeMap<_, BTreeSet<(TableName, Host)>> = BTreeMap::new();
         let mut placed: HashMap<&ObjectKey, (usize, usize)> = HashMap::new();
         for (table, host, routes) in self.hosts_in_order() {
             let mut first: HashMap<CanonicalMatch<'_>, &ObjectKey> = HashMap::new();
