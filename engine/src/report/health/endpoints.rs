@@ -65,20 +65,7 @@ pub(super) fn services_without_endpoints(engine: &Engine, found: &mut Vec<Object
             }
         }
     }
-    for TcpHost { root, gateway, host, services } in engine.translator.tcp_hosts() {
-        if services.is_empty() || !services.iter().all(|service| empty.contains(*service)) {
-            continue;
-        }
-        down.extend(services.iter().filter_map(|service| empty.get(*service)));
-        effects.push(Effect {
-            gateway: gateway.namespaced_name().into(),
-            section: STREAM.into(),
-            gets: Gets::Refused,
-            hosts: BTreeSet::from([host.into()]),
-            causes: services.iter().map(|service| service.key.clone()).collect(),
-            ..Effect::left_out(&engine.identity(root, None), "")
-        });
-    }
+    connections_without_endpoints(engine, &empty, &mut down, effects);
     for (service, gateways) in gateways {
         let class = if down.contains(service) { Class::Referential } else { Class::Ignored };
         found.push(ObjectProblem {
@@ -95,6 +82,29 @@ pub(super) fn services_without_endpoints(engine: &Engine, found: &mut Vec<Object
             is_served: false,
             cause: None,
             not_backfilled: None,
+        });
+    }
+}
+
+/// Adds the hosts of HTTPProxies of which connections are forwarded to Services without endpoints only.
+fn connections_without_endpoints<'a>(
+    engine: &Engine,
+    empty: &'a BTreeSet<ServicePort>,
+    down: &mut BTreeSet<&'a ServicePort>,
+    effects: &mut Vec<Effect>,
+) {
+    for TcpHost { root, gateway, host, services } in engine.translator.tcp_hosts() {
+        if services.is_empty() || !services.iter().all(|service| empty.contains(*service)) {
+            continue;
+        }
+        down.extend(services.iter().filter_map(|service| empty.get(*service)));
+        effects.push(Effect {
+            gateway: gateway.namespaced_name().into(),
+            section: STREAM.into(),
+            gets: Gets::Refused,
+            hosts: BTreeSet::from([host.into()]),
+            causes: services.iter().map(|service| service.key.clone()).collect(),
+            ..Effect::left_out(&engine.identity(root, None), "")
         });
     }
 }
