@@ -205,7 +205,11 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, all: &[ObjectP
     }
     let is_own = effect.causes.is_empty() || effect.causes.contains(&own);
     // A refused listener is at fault under its name, and has its effect at its position.
-    let is_there = |index: &usize| at(index) == &*effect.section || (!causing.is_empty() && at(index) == causing);
+    // Connections to a host are forwarded by its `tcpproxy`.
+    let is_stream = |index: &usize| &*effect.section == section::HOST && at(index) == section::STREAM;
+    let is_there = |index: &usize| {
+        at(index) == &*effect.section || (!causing.is_empty() && at(index) == causing) || is_stream(index)
+    };
     let overlaps = |index: &usize| effect.section.is_empty() || at(index).is_empty() || is_there(index);
     let mentions = |found: &ObjectProblem| !found.message.is_empty() && effect.message.contains(&found.message);
     let is_mentioned = |index: &usize| found(index).is_some_and(mentions);

@@ -613,7 +613,13 @@ async fn connections_without_a_backend(world: World) -> Result<()> {
     world.write("proxy.yaml", proxy("missing"))?;
     let flags = ["--httpproxy-http", &plain, "--httpproxy-https", &secure];
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&flags)).await?;
-    status_comes_to_print(&world, &holdfast, 1, &["1 outage", "tcpproxy.services[0] left out"]).await?;
+    status_comes_to_print(
+        &world,
+        &holdfast,
+        1,
+        &["1 outage", "spec.tcpproxy.services[0]", "connections to virtualhost are refused: p.test"],
+    )
+    .await?;
     world.write("proxy.yaml", proxy("empty"))?;
     let words = ["1 outage", "Service default/empty", "connections to tcpproxy are refused: p.test"];
     status_comes_to_print(&world, &holdfast, 1, &words).await?;
