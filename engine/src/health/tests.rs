@@ -9,7 +9,7 @@ use holdfast_check::time::Moment;
 use holdfast_fallback::view::{EnvoyCounts, ServedState};
 use holdfast_graph::ObjectKey;
 
-use super::facts::{Managed, NotAnswering, ObjectProblem, Refusing};
+use super::facts::{Effect, Managed, NotAnswering, ObjectProblem, Refusing};
 use super::view::Gets;
 use super::*;
 use crate::testing::facts::{broken_shop, effect, facts, found, identity};
@@ -392,4 +392,44 @@ fn a_route_that_another_kind_leaves_without_a_host_is_an_outage() {
     assert_eq!(judge(&facts).degraded[0].served[0].gets, Gets::LeftOut, "it is served at another parent");
     facts.found = vec![lost];
     assert_eq!((judge(&facts).outages.len(), judge(&facts).warnings.len()), (1, 0));
+}
+
+#[test]
+fn a_certificate_that_is_not_valid_now_closes_nothing() {
+    let mut facts = facts();
+    let (secret, proxy) = (identity("Secret", "shop", "pay"), identity("HTTPProxy", "shop", "pay"));
+    let expired = "the certificate has expired";
+    facts.found = vec![
+        found(secret.clone(), "data", Class::Invalid, "CertificateExpired", expired),
+        ObjectProblem {
+            cause: Some(secret.key()),
+            ..found(proxy.clone(), "spec.virtualhost.tls.secretName", Class::Invalid, "CertificateExpired", expired)
+        },
+    ];
+    let health = judge(&facts);
+    assert_eq!(health.outages.len(), 1, "{health:#?}");
+    let gets: Vec<_> = health.outages[0].served.iter().map(|served| (&*served.object.kind, &served.gets)).collect();
+    assert_eq!(gets, [("HTTPProxy", &Gets::Untrusted)]);
+    // The host is closed for another reason.
+    facts.found.push(found(proxy.clone(), "spec.virtualhost.fqdn", Class::Invalid, "Other", "taken"));
+    facts.effects.push(Effect {
+        section: "virtualhost".into(),
+        gets: Gets::Status { status: 500 },
+        ..Effect::left_out(&proxy, "")
+    });
+    let health = judge(&facts);
+    let closing = health.outages.iter().find(|finding| finding.reason == "Other").unwrap();
+    assert_eq!(closing.served[0].gets, Gets::Status { status: 500 }, "{health:#?}");
+    let dated = health.outages.iter().find(|finding| finding.reason == "CertificateExpired").unwrap();
+    assert!(dated.served.iter().all(|served| served.gets == Gets::Untrusted), "{health:#?}");
+}
+
+#[test]
+fn an_http_proxy_without_a_place_is_an_outage() {
+    let mut facts = facts();
+    let lost = found(identity("HTTPProxy", "shop", "pay"), "spec.virtualhost", Class::Conflict, "NoPlace", "several");
+    facts.found.push(lost.clone());
+    assert_eq!((judge(&facts).outages.len(), judge(&facts).warnings.len()), (1, 0));
+    facts.found = vec![ObjectProblem { is_served: true, ..lost }];
+    assert_eq!((judge(&facts).outages.len(), judge(&facts).warnings.len()), (0, 1));
 }

@@ -544,6 +544,12 @@ async fn parts_without_effect(world: World) -> Result<()> {
         "hostnames[1] left out",
     ];
     status_comes_to_print(&world, &holdfast, 1, &words).await?;
+    // The weights are the cause, and not the missing backend.
+    let nothing = weightless.replace("port: 8080}, {", "port: 8080, weight: 0}, {");
+    world.route("pay", &format!("hostnames: [pay.example.com]\n{nothing}"))?;
+    let words = ["1 outage, ", "all backendRefs have weight 0", "rules[0] answers 500: pay.example.com /*"];
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
+    get(port, "/").host("pay.example.com").answers(500).await?;
     let narrow = "rules:\n- matches: [{path: {value: /a}, method: POST, headers: [{name: x-e, value: t}]}]\n  backendRefs: \
                   [{name: missing, port: 8080}]\n- backendRefs: [{name: echo, port: 8080}]";
     world.route("pay", &format!("hostnames: [pay.example.com]\n{narrow}"))?;
@@ -623,6 +629,12 @@ async fn connections_without_a_backend(world: World) -> Result<()> {
     world.write("proxy.yaml", proxy("empty"))?;
     let words = ["1 outage", "Service default/empty", "connections to tcpproxy are refused: p.test"];
     status_comes_to_print(&world, &holdfast, 1, &words).await?;
+    let diagnostics = format!("127.0.0.1:{}", holdfast.options.diagnostics);
+    let url = format!("https://p.test:{secure}/");
+    let explained = world.command(&["explain", "--diagnostics", &diagnostics, "GET", &url]).await?;
+    explained
+        .expect_code(1)?
+        .expect_output(&["Service default/empty port 8080, 0 endpoints: the connection is closed"])?;
     world.write("proxy.yaml", proxy("echo"))?;
     status_comes_to_print(&world, &holdfast, 0, &[SENTENCE]).await?;
     Ok(())

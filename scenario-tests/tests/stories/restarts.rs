@@ -177,8 +177,12 @@ async fn files_that_do_not_parse_at_the_start(world: World) -> Result<()> {
         .await?;
     // No client gets an error, and none is reported.
     let diagnostics = format!("127.0.0.1:{}", holdfast.options.diagnostics);
-    let status = world.command(&["status", "--diagnostics", &diagnostics]).await?;
-    status.expect_code(1)?.expect_output(&["NOT everything is served as desired: 0 outages, 0 degraded, "])?;
+    until("status reports no outage", || async {
+        let status = world.command(&["status", "--diagnostics", &diagnostics]).await?;
+        status.expect_code(1)?.expect_output(&["NOT everything is served as desired: 0 outages, 0 degraded, "])?;
+        Ok(())
+    })
+    .await?;
     let url = format!("http://127.0.0.1:{port}/more");
     let explained = world.command(&["explain", "--diagnostics", &diagnostics, "GET", &url]).await?;
     let words = [

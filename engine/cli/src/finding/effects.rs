@@ -35,7 +35,7 @@ fn gets(served: &ServedInstead, limits: ShownLimits) -> String {
         Gets::Untrusted => format!("clients that verify certificates refuse connections to {section}"),
         Gets::NoResponse => format!("requests to {section} get no response"),
         Gets::PortInUse => format!("connections to {section} reach the process or Gateway that uses its port"),
-        Gets::Nothing | Gets::LeftOut if served.section.is_empty() => "left out".to_owned(),
+        Gets::Nothing if served.section.is_empty() => "left out".to_owned(),
         Gets::Nothing | Gets::LeftOut => format!("{section} left out"),
         Gets::LastValid { generation, since, except } if served.section.is_empty() => {
             let except: Vec<String> = except.iter().map(|section| plain(section)).collect();

@@ -32,7 +32,8 @@ impl ExplainRequest {
     /// # Errors
     /// Returns a sentence about the part that cannot be used.
     pub fn read(method: &str, url: &str, headers: &[(String, String)]) -> Result<Self, String> {
-        if method.is_empty() || !method.bytes().all(is_token_byte) {
+        // Methods and names of headers are tokens (RFC 9110).
+        if holdfast_check::header::name(method).is_err() {
             return Err(format!("the method {method:?} is not a token: letters, digits and any of !#$%&'*+-.^_`|~"));
         }
         if method == "CONNECT" {
@@ -105,10 +106,6 @@ pub(super) fn split_port(authority: &str) -> (&str, Option<&str>) {
 /// Returns the server name that a client sends for a host: without the final dot (RFC 6066).
 fn server_name(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
-}
-
-fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 fn is_address(host: &str) -> bool {

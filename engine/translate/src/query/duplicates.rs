@@ -24,8 +24,6 @@ pub struct Duplicate {
     pub section: String,
     /// The object that gets the requests.
     pub(crate) winner: ObjectKey,
-    /// The affected hosts.
-    pub hosts: BTreeSet<String>,
     /// The affected hosts of each table.
     pub places: BTreeSet<(TableName, Host)>,
 }
@@ -64,8 +62,9 @@ impl<'a> CanonicalMatch<'a> {
 impl Duplicate {
     /// Returns the duplicate as a sentence.
     pub fn message(&self) -> String {
-        let shown = self.hosts.iter().take(HOSTS_SHOWN).cloned().collect::<Vec<_>>().join(", ");
-        let more = match self.hosts.len().saturating_sub(HOSTS_SHOWN) {
+        let hosts: BTreeSet<&str> = self.places.iter().map(|(_, host)| host.domain()).collect();
+        let shown = hosts.iter().take(HOSTS_SHOWN).copied().collect::<Vec<_>>().join(", ");
+        let more = match hosts.len().saturating_sub(HOSTS_SHOWN) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
@@ -96,8 +95,7 @@ impl Fleet {
         }
         let mut duplicates = Duplicates::default();
         for ((loser, section, winner), places) in found {
-            let hosts = places.iter().map(|(_, host)| host.domain().to_owned()).collect();
-            let duplicate = Duplicate { section, winner: winner.clone(), hosts, places };
+            let duplicate = Duplicate { section, winner: winner.clone(), places };
             duplicates.lost.entry(loser.clone()).or_default().push(duplicate);
         }
         let wholly = placed.into_iter().filter(|(_, (all, lost))| all == lost);

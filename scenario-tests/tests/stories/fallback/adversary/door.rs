@@ -4,6 +4,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use super::number;
+
 /// Time for which no request may have reached a backend before the change counts as effective on every Envoy.
 const QUIET: Duration = Duration::from_secs(5);
 /// Number of replies in this time. Every Envoy then has had several, except in one of thousands of millions of cases.
@@ -12,10 +14,10 @@ const QUIET_REPLIES: u32 = 100;
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// Allowance for a busy machine, `HOLDFAST_ADVERSARY_ALLOWANCE` in seconds: what is wrong for longer is a violation; of an
 /// innocent edit, after the grace. On a machine without other work, 0 is enough for innocent edits.
-pub(super) static ALLOWANCE: LazyLock<Duration> = LazyLock::new(|| {
-    let written = std::env::var("HOLDFAST_ADVERSARY_ALLOWANCE").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs(written.unwrap_or(20))
-});
+pub(super) static ALLOWANCE: LazyLock<Duration> =
+    LazyLock::new(|| Duration::from_secs(number(ALLOWANCE_VARIABLE, ALLOWANCE_SECONDS).unwrap_or(ALLOWANCE_SECONDS)));
+pub(super) const ALLOWANCE_VARIABLE: &str = "HOLDFAST_ADVERSARY_ALLOWANCE";
+pub(super) const ALLOWANCE_SECONDS: u64 = 20;
 /// Time after which a response of a backend that must no longer respond is a violation.
 pub(super) fn late_max() -> Duration {
     GRACE.max(*ALLOWANCE)

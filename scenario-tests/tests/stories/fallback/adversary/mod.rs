@@ -34,6 +34,7 @@ use holdfast_scenario_tests::story::dice::Dice;
 use holdfast_scenario_tests::{Story, World, stories};
 
 use attack::Attack;
+use door::{ALLOWANCE_SECONDS, ALLOWANCE_VARIABLE};
 use processes::Processes;
 use row::Row;
 use state::Shared;
@@ -61,6 +62,7 @@ fn number(variable: &str, default: u64) -> Result<u64> {
 async fn adversary(world: World) -> Result<()> {
     let lasts = Duration::from_secs(number("HOLDFAST_ADVERSARY_SECONDS", SECONDS)?);
     let seed = number("HOLDFAST_ADVERSARY_SEED", SEED)?;
+    number(ALLOWANCE_VARIABLE, ALLOWANCE_SECONDS)?;
     let row = Row::of(seed);
     let shared = Shared::new(seed, row);
     let mut processes = Processes::start(&world, &shared, row).await?;
