@@ -310,6 +310,12 @@ spec:
     shows("/object/HTTPRoute/default/shop", &words, &[">served as written</span>"]).await?;
     shows("/object/HTTPRoute/default/both", &["clients get errors"], &[">served as written</span>"]).await?;
     get(port, "/").host("shop.test").reaches("echo").await?;
+
+    // The routes of a Service are served as the Service was read last.
+    world.write("service-default-echo.yaml", "kind: [")?;
+    let earlier = row("earlier", "both.test", "default/public");
+    shows("/", &[&earlier, "service-default-echo.yaml", of_file[1]], &[&both]).await?;
+    get(port, "/").host("both.test").reaches("echo").await?;
     Ok(())
 }
 

@@ -9,12 +9,13 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use holdfast_check::time::Moment;
 use holdfast_engine::health::{Health, SettingsInForce};
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{Node, ObjectKey};
 use maud::{Markup, html};
 
 use super::explain::{ExplainForm, status};
 use super::filter::OverviewFilter;
 use super::frame::{HtmlPage, KnownNames};
+use super::hosts::ReadEarlier;
 use super::object::{ObjectFacts, roots};
 use super::overview::{self, OverviewFacts};
 use crate::admin::{State, connected, explanation};
@@ -82,7 +83,7 @@ pub(super) async fn overview(Extract(state): Extract<State>, Query(query): Query
         published: core.published.clone(),
         envoys: connected(&fleets, &core.engine.outliers()),
         objects: core.engine.objects().clone(),
-        not_read: core.not_read(),
+        not_read: not_read(core),
         now: core.engine.now(),
     };
     let Some(facts) = state.handle.query(facts).await else { return ending() };
@@ -91,6 +92,17 @@ pub(super) async fn overview(Extract(state): Extract<State>, Query(query): Query
         Ok(content) => base.page("Overview", content, StatusCode::OK),
         Err(_) => base.error("Overview", "the page could not be made", StatusCode::INTERNAL_SERVER_ERROR),
     }
+}
+
+/// The objects with content that cannot be read now, each with what depends on it.
+fn not_read(core: &Core) -> BTreeMap<ObjectKey, ReadEarlier> {
+    let graph = core.engine.graph();
+    let with_affected = |(key, why): (ObjectKey, String)| {
+        let affected = graph.affected(&Node::whole(key.clone())).into_iter().map(|affected| affected.node.key);
+        let read = ReadEarlier { why, affected: affected.collect() };
+        (key, read)
+    };
+    core.not_read().into_iter().map(with_affected).collect()
 }
 
 /// The reported health, which is that of the last change; before the first report the present one.

@@ -93,8 +93,16 @@ pub(super) struct HostFacts<'a> {
     pub(super) published: &'a BTreeMap<Arc<str>, Snapshot>,
     /// The objects, for the hosts of routes that no Gateway serves.
     pub(super) objects: &'a ObjectSnapshot,
-    /// Objects with content that cannot be read now, each with the reason: what was read last is served.
-    pub(super) not_read: &'a BTreeMap<ObjectKey, String>,
+    /// Objects with content that cannot be read now: what was read last is served.
+    pub(super) not_read: &'a BTreeMap<ObjectKey, ReadEarlier>,
+}
+
+/// An object with content that cannot be read now.
+pub(super) struct ReadEarlier {
+    /// The file, and why it cannot be read.
+    pub(super) why: String,
+    /// The objects that depend on the object, such as the routes of a Service.
+    pub(super) affected: BTreeSet<ObjectKey>,
 }
 
 /// Returns the hosts, those with errors first.
@@ -110,8 +118,8 @@ pub(super) fn rows(facts: &HostFacts<'_>) -> Vec<HostRow> {
     for severity in [Severity::Outage, Severity::Degraded] {
         health.of(severity).iter().for_each(|finding| table.add(finding, severity, &owned, objects));
     }
-    for (key, why) in not_read {
-        for (gateway, host) in owned.get(key).into_iter().flatten() {
+    for (key, ReadEarlier { why, affected }) in not_read {
+        for (gateway, host) in affected.iter().chain([key]).filter_map(|concerned| owned.get(concerned)).flatten() {
             table.row(gateway, host).add(HostService::Earlier, &identity(key), &in_list(why));
         }
     }

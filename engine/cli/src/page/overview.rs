@@ -13,7 +13,7 @@ use maud::{Markup, html};
 use super::article::{SHOWN, article};
 use super::filter::OverviewFilter;
 use super::gateways::GatewayTable;
-use super::hosts::{self, HostFacts, HostRow};
+use super::hosts::{self, HostFacts, HostRow, ReadEarlier};
 use super::paging::ListPage;
 use super::text::text;
 use super::timeline;
@@ -33,8 +33,8 @@ pub(super) struct OverviewFacts {
     pub(super) envoys: Vec<EnvoyRow>,
     /// The objects.
     pub(super) objects: ObjectSnapshot,
-    /// Objects with content that cannot be read now, each with the reason.
-    pub(super) not_read: BTreeMap<ObjectKey, String>,
+    /// Objects with content that cannot be read now.
+    pub(super) not_read: BTreeMap<ObjectKey, ReadEarlier>,
     /// Seconds of Unix time.
     pub(super) now: i64,
 }

@@ -63,6 +63,9 @@ pub async fn serve(args: RunArgs) -> Result<(), Failure> {
     let data = DataDir::open(&path)?;
     let settings = settings(&args)?;
     log_settings(&settings);
+    if settings.fallback.use_last_valid && args.store_key.store_key_file.is_none() {
+        tracing::warn!("{NOT_STORED_WITHOUT_KEY}");
+    }
     let metrics = Arc::new(Metrics::new().context("cannot register the metrics")?);
     let mut replicas = replicas::of(&args, &objects, &data, &metrics)?;
     let shared = replicas.as_mut().map(|replicas| &mut replicas.shared);
@@ -116,6 +119,11 @@ pub async fn serve(args: RunArgs) -> Result<(), Failure> {
     tracing::info!("ended");
     failure.map_or(Ok(()), |error| Err(error.into()))
 }
+
+/// The notice that the last valid version of a certificate does not outlive this run.
+const NOT_STORED_WITHOUT_KEY: &str = "no --store-key-file: last valid versions of Secrets, and of objects with credentials, are kept in memory only. After \
+     a restart, a listener whose certificate is broken refuses connections, and an object with credentials that is broken \
+     is not backfilled";
 
 /// The gates and their settings, since a misspelt or missing one has no other effect that is visible at the start.
 fn log_settings(settings: &Settings) {
