@@ -140,7 +140,8 @@ impl Engine {
         if let (Some(answers), Some(plan)) = (holds.get(&*gateway), &plan) {
             gets = in_a_hold(answers, plan, &section, gets)?;
         }
-        let (hosts, paths) = plan.map(|plan| requests(&plan, &gateway, &section)).unwrap_or_default();
+        let of_listener = || (self.hosts_of_listener(&gateway, &object, &section), BTreeSet::new());
+        let (hosts, paths) = plan.map_or_else(of_listener, |plan| requests(&plan, &gateway, &section));
         Some(Effect {
             object: self.identity(&object, None),
             gateway: gateway.into(),
@@ -206,12 +207,13 @@ impl Engine {
                 }
             }
             let causes = causes(scope, node);
+            let section = if is_listener { self.listener_field(scope, node) } else { node.section.clone() };
             // Translation reports the same effect, with its reason.
-            if let Some(known) = known.get(node).and_then(|index| effects.get_mut(*index)) {
+            let same = known.get(&Node::section(node.key.clone(), section.clone()));
+            if let Some(known) = same.and_then(|index| effects.get_mut(*index)) {
                 known.causes.extend(causes);
                 continue;
             }
-            let section = if is_listener { self.listener_field(scope, node) } else { node.section.clone() };
             let (gateway, message) = (state.name.clone(), String::new());
             let is_own = causes.len() == 1 && causes.contains(&node.key);
             let causing_section = if is_listener && is_own { node.section.clone() } else { "".into() };
@@ -245,6 +247,15 @@ impl Engine {
     /// Returns the field of a listener in its object, in the form of faults.
     fn listener_field(&self, scope: Option<&FallbackScope>, node: &Node) -> Arc<str> {
         self.listener_of(scope, node).map_or_else(|| node.section.clone(), listeners::field)
+    }
+
+    /// Returns the hostname of a listener, by its owner and its field; none for any other object.
+    fn hosts_of_listener(&self, gateway: &str, owner: &ObjectKey, section: &str) -> BTreeSet<Arc<str>> {
+        let plans = self.translator.plans().into_iter().filter(|(_, plan)| *plan.name == *gateway);
+        let listeners = plans.flat_map(|(key, plan)| plan.listeners.iter().map(move |listener| (key, listener)));
+        let mut own =
+            listeners.filter(|(key, listener)| listener.owner(key) == owner && *listeners::field(listener) == *section);
+        own.next().and_then(|(_, listener)| listener.hostname.clone()).into_iter().collect()
     }
 
     fn listener_of(&self, scope: Option<&FallbackScope>, node: &Node) -> Option<&ListenerPlan> {

@@ -78,6 +78,7 @@ fn at_some_listeners(served: &ServedInstead, listeners: &[&str], limits: ShownLi
     let section = section(served);
     let what = match served.gets {
         Gets::Untrusted => format!("clients that verify certificates refuse connections to {section}"),
+        Gets::Status { status } => format!("{section} answers {status}"),
         _ if served.section.is_empty() => "not served".to_owned(),
         _ => format!("{section} is not served"),
     };

@@ -121,7 +121,7 @@ fn a_route_at_several_closed_listeners_is_listed_once_with_all_of_them() {
         facts.effects.push(Effect { listener: Some(name.into()), causing_section: section.into(), ..route });
     }
     let text = text::format(&judge(&facts), &SelectedPart::default(), ADDRESS, NOW, Style::Plain);
-    let line = "\n  affects  HTTPRoute shop/cart: not served at listeners c1, c2 (shop.example.com); \
+    let line = "\n  affects  HTTPRoute shop/cart: it answers 404 at listeners c1, c2 (shop.example.com); \
                 other listeners serve it\n";
     assert!(text.contains(line) && text.matches("affects").count() == 1, "{text}");
 }

@@ -71,6 +71,32 @@ fn one_missing_authorization_server_is_one_finding_about_the_extension_that_name
 }
 
 #[test]
+fn a_listener_that_a_policy_closes_is_one_effect_with_its_host() {
+    for combination in GATES {
+        let mut scene = Scene::new(gates(combination), envoys());
+        let text = "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\n\
+             metadata: {name: public, namespace: infra, generation: 2}\n\
+             spec:\n  gatewayClassName: holdfast\n  listeners:\n  \
+             - {name: http, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}\n  \
+             - {name: own, port: 81, protocol: HTTP, hostname: '*.example.com', allowedRoutes: {namespaces: {from: All}}}";
+        scene.apply(text);
+        scene.apply(&format!(
+            "{POLICY}metadata: {{name: guard, namespace: infra, generation: 1}}\n\
+             spec: {{targetRefs: [{{group: gateway.networking.k8s.io, kind: Gateway, name: public, sectionName: own}}], \
+             extAuth: {{extensionRef: {{name: gone}}}}}}"
+        ));
+        let health = health(&scene);
+        let served: Vec<_> = health.outages.iter().flat_map(|finding| &finding.served).collect();
+        let of_gateway: Vec<_> = served.iter().filter(|served| &*served.object.kind == "Gateway").collect();
+        assert_eq!(of_gateway.len(), 1, "{combination:?}: {health:#?}");
+        assert_eq!(of_gateway[0].hosts, ["*.example.com".into()].into(), "{combination:?}");
+        let of_route = served.iter().find(|served| &*served.object.kind == "HTTPRoute");
+        let hosts = of_route.map(|served| served.hosts.iter().map(|host| &**host).collect::<Vec<_>>());
+        assert_eq!(hosts, Some(vec!["*.example.com"]), "{combination:?}: {served:#?}");
+    }
+}
+
+#[test]
 fn a_route_to_a_broken_backend_is_affected_by_it_or_by_its_policy() {
     let to = |kind: &str, name: &str| {
         let place = exact("/fine");
