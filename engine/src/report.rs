@@ -486,7 +486,7 @@ impl Engine {
         let listeners = self.listener_statuses(key, plan, None, attached, generation);
         let accepted = self.all_closed(key, plan, None).unwrap_or_else(|| plan.accepted.clone());
         let programmed = self.provisioned_or(key, plan, programmed(plan, &self.seen(key, plan)));
-        let conditions = [accepted, programmed].into_iter().chain(fallback);
+        let conditions = [accepted, programmed].into_iter().chain(insecure_validation(plan)).chain(fallback);
         let mut status = json!({
             "addresses": self.addresses(key, plan),
             "conditions": conditions.map(|condition| condition.of_generation(generation)).collect::<Vec<_>>(),
@@ -499,6 +499,18 @@ impl Engine {
         }
         status
     }
+}
+
+/// Returns the condition of a Gateway with a listener that accepts clients without a valid certificate.
+///
+/// <https://gateway-api.sigs.k8s.io/reference/spec/#frontendvalidationmodetype>
+fn insecure_validation(plan: &GatewayPlan) -> Option<Condition> {
+    let accepts_all =
+        |listener: &&ListenerPlan| listener.clients.as_ref().is_some_and(|clients| clients.trust.unverified);
+    let names: Vec<&str> = plan.listeners.iter().filter(accepts_all).map(|listener| &*listener.name).collect();
+    let message =
+        format!("clients without a valid certificate are accepted (AllowInsecureFallback): {}", names.join(", "));
+    (!names.is_empty()).then(|| Condition::new("InsecureFrontendValidationMode", true, "ConfigurationChanged", message))
 }
 
 fn reference(parent: &Parent) -> Value {

@@ -9,6 +9,8 @@ use std::fmt;
 pub const HOST: &str = "virtualhost";
 /// The TCP proxy of an HTTPProxy.
 pub const STREAM: &str = "tcpproxy";
+/// The TLS settings of a Gateway, which apply to its TLS listeners and to those of its ListenerSets.
+pub const GATEWAY_TLS: &str = "tls";
 
 const RULES: &str = "rules";
 const ROUTES: &str = "routes";

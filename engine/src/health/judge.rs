@@ -6,7 +6,7 @@ use std::sync::Arc;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::ledger::Present;
-use holdfast_api::section::{self, unit};
+use holdfast_api::section::{self, ObjectSection, unit};
 use holdfast_check::certificate::DateFault;
 use holdfast_check::time::Moment;
 use holdfast_fallback::view::Identity;
@@ -195,7 +195,13 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, all: &[ObjectP
     let errors = |key: &ObjectKey| of.get(key).into_iter().flatten().copied().filter(is_error).collect::<Vec<_>>();
     let at = |index: &usize| found(index).map(|found| unit(&found.field)).unwrap_or_default();
     let causing = &*effect.causing_section;
-    let causes = |index: &usize| causing.is_empty() || at(index).is_empty() || at(index) == causing;
+    // A listener is closed by the validation of client certificates that its Gateway requires.
+    let is_gateway_tls = |index: &usize, section: &str| {
+        at(index) == section::GATEWAY_TLS && matches!(ObjectSection::parse(section), ObjectSection::Listener(_))
+    };
+    let causes = |index: &usize| {
+        causing.is_empty() || at(index).is_empty() || at(index) == causing || is_gateway_tls(index, causing)
+    };
     let others = effect.causes.iter().filter(|cause| **cause != own).flat_map(errors);
     let mut others: Vec<usize> = others.filter(causes).collect();
     // A problem of the causing part itself precedes problems of the object as a whole.
@@ -208,7 +214,10 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, all: &[ObjectP
     // Connections to a host are forwarded by its `tcpproxy`.
     let is_stream = |index: &usize| &*effect.section == section::HOST && at(index) == section::STREAM;
     let is_there = |index: &usize| {
-        at(index) == &*effect.section || (!causing.is_empty() && at(index) == causing) || is_stream(index)
+        at(index) == &*effect.section
+            || (!causing.is_empty() && at(index) == causing)
+            || is_stream(index)
+            || is_gateway_tls(index, &effect.section)
     };
     let overlaps = |index: &usize| effect.section.is_empty() || at(index).is_empty() || is_there(index);
     let mentions = |found: &ObjectProblem| !found.message.is_empty() && effect.message.contains(&found.message);

@@ -194,9 +194,8 @@ impl Engine {
                 }
                 _ => Some(gets),
             };
-            let Some(gets) = gets else { continue };
+            let Some(mut gets) = gets else { continue };
             let (mut hosts, paths) = plan.map(|plan| requests(&plan, &state.name, &node.section)).unwrap_or_default();
-            let mut gets = gets;
             if is_listener {
                 hosts.extend(self.listener_of(scope, node).and_then(|listener| listener.hostname.clone()));
             } else if let ObjectSection::Hostname(index) = ObjectSection::parse(&node.section) {

@@ -15,6 +15,7 @@ mod expressions;
 mod fallback;
 mod files;
 mod filters;
+mod frontend;
 mod gateways;
 mod grpc;
 mod harness;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         fallback::stories(),
         files::stories(),
         filters::stories(),
+        frontend::stories(),
         gateways::stories(),
         grpc::stories(),
         harness::stories(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use gateway_api::gatewayclasses::GatewayClassParametersRef;
-use gateway_api::gateways::{GatewayAddresses, GatewayAllowedListeners, GatewayInfrastructure, GatewayTls};
+use gateway_api::gateways::{GatewayAddresses, GatewayAllowedListeners, GatewayInfrastructure, GatewayTlsBackend};
 use holdfast_store::StoredObject;
 use holdfast_store::record::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
 use holdfast_xds::credentials::is_credential;
@@ -22,6 +22,7 @@ use super::contour::http_proxy::{HttpProxy, ProxyEntry};
 use super::core::secret::Secret;
 use super::core::service::{Port, Service};
 use super::gateway::class::GatewayClass;
+use super::gateway::frontend::GatewayTlsSpec;
 use super::gateway::gateway::{Gateway, ListenerEntry};
 use super::gateway::listener_set::{ListenerSet, SetParent};
 use super::gateway::references::ParentRef;
@@ -170,7 +171,7 @@ struct GatewaySpec<'a> {
     gateway_class_name: &'a str,
     listeners: Vec<Value>,
     addresses: &'a [GatewayAddresses],
-    tls: Option<&'a GatewayTls>,
+    tls: Option<WrittenTls<'a>>,
     infrastructure: Option<&'a GatewayInfrastructure>,
     allowed_listeners: Option<&'a GatewayAllowedListeners>,
 }
@@ -181,10 +182,33 @@ fn gateway_spec(gateway: &Gateway, undecoded: Undecoded) -> Option<Value> {
         gateway_class_name: class,
         listeners: whole_listeners(listeners, undecoded)?,
         addresses,
-        tls: tls.as_ref(),
+        tls: written_tls(tls, undecoded)?,
         infrastructure: infrastructure.as_ref(),
         allowed_listeners: allowed_listeners.as_ref(),
     })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenTls<'a> {
+    frontend: Option<Value>,
+    backend: Option<&'a GatewayTlsBackend>,
+}
+
+/// Returns `spec.tls` of a Gateway, if it is written; `None` where a part of it did not decode.
+fn written_tls(tls: &GatewayTlsSpec, undecoded: Undecoded) -> Option<Option<WrittenTls<'_>>> {
+    let GatewayTlsSpec { frontend, backend } = tls;
+    let frontend = match frontend {
+        None => None,
+        Some(entry) => Some(whole(entry.as_deref(), undecoded)?),
+    };
+    let is_written = frontend.is_some() || backend.is_some();
+    Some(is_written.then_some(WrittenTls { frontend, backend: backend.as_ref() }))
+}
+
+/// Returns a part of an object that decodes as a whole or not at all.
+fn whole(part: Option<&impl Serialize>, undecoded: Undecoded) -> Option<Value> {
+    part.map_or_else(|| undecoded.note("its type is wrong"), value)
 }
 
 fn whole_listeners(listeners: &[ListenerEntry], undecoded: Undecoded) -> Option<Vec<Value>> {
@@ -241,9 +265,6 @@ fn proxy_spec(proxy: &HttpProxy, undecoded: Undecoded) -> Option<Value> {
             ProxyEntry::Broken { why, .. } => undecoded.note(why),
         };
         entries.iter().map(written).collect()
-    }
-    fn whole(part: Option<&impl Serialize>, undecoded: Undecoded) -> Option<Value> {
-        part.map_or_else(|| undecoded.note("its type is wrong"), value)
     }
     let HttpProxy { virtual_host, routes, includes, tcp_proxy, ingress_class_name } = proxy;
     value(ProxySpec {

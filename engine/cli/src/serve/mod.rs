@@ -122,7 +122,7 @@ pub async fn serve(args: RunArgs) -> Result<(), Failure> {
 
 /// The notice that the last valid version of a certificate does not outlive this run.
 const NOT_STORED_WITHOUT_KEY: &str = "no --store-key-file: last valid versions of Secrets, and of objects with credentials, are kept in memory only. After \
-     a restart, a listener whose certificate is broken refuses connections, and an object with credentials that is broken \
+     a restart, a listener with a broken certificate refuses connections, and an object with credentials that is broken \
      is not backfilled";
 
 /// The gates and their settings, since a misspelt or missing one has no other effect that is visible at the start.

@@ -13,6 +13,7 @@ use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::listener::{ListenerPlan, ListenerState};
 use holdfast_translate::overlay::Overlay;
 
+use super::clients;
 use super::proxies;
 use super::today::Today;
 use super::{About, Objection};
@@ -118,8 +119,8 @@ fn lacking_verification(listener: &ListenerPlan, world: &World<'_>, today: &Toda
     if host.is_some_and(|host| listener.clients.is_none() && proxies::verifies_clients(host, world, today)) {
         lacking.push("it would not request the client certificates that its HTTPProxy requires");
     }
-    if !listener.proxies && verifies_clients(world.gateway, today) {
-        lacking.push("it would not request the client certificates that the Gateway requires");
+    if !listener.proxies {
+        lacking.extend(clients::wrong_validation(listener, world.gateway, today));
     }
     lacking
 }
@@ -142,14 +143,6 @@ fn wrong_certificate(
         None
     };
     forbidden.or_else(|| (!today.exists(secret)).then(|| format!("Secret {name} is not there")))
-}
-
-/// Checks whether the current Gateway requires client certificates. No served configuration can validate them yet.
-fn verifies_clients(gateway: &ObjectKey, today: &Today<'_>) -> bool {
-    match today.object(gateway).map(|object| &object.body) {
-        Some(Body::Gateway(written)) => written.tls.as_ref().is_some_and(|tls| tls.frontend.is_some()),
-        _ => false,
-    }
 }
 
 /// Checks whether a current grant allows the Gateway or ListenerSet of a listener to use this certificate.

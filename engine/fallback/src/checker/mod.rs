@@ -9,6 +9,7 @@
 //! forever. If the audit itself fails, everything that it did not check is closed.
 
 mod backends;
+mod clients;
 mod listener_policies;
 mod listeners;
 mod meeting;

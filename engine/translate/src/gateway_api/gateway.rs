@@ -15,7 +15,7 @@ use crate::httpproxy::listeners as of_proxies;
 use crate::incremental::guard;
 use crate::listener_set::join;
 use crate::listeners::owner::{Owner, address, owner};
-use crate::listeners::{self, conflicts};
+use crate::listeners::{self, conflicts, frontend};
 use crate::outcome::gateway::{GatewayPlan, class_key};
 use crate::outcome::listener::{ListenerPlan, ListenerState};
 use crate::reader::Reader;
@@ -86,7 +86,7 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
         .map(|(index, entry)| listeners::plan(key, &at("spec.listeners", index), entry, settings, reader, &mut faults))
         .collect();
     let sets = join::join(key, gateway, &mut listeners, settings, reader, &mut faults);
-    listeners::check_client_validation(key, gateway, &mut listeners, &mut faults);
+    frontend::validate(key, gateway, &mut listeners, reader, &mut faults);
     conflicts::give_way(&mut listeners);
     if let Some(address) = address.filter(|_| settings.listen_address.is_some()) {
         join::beside(object, address, &mut listeners, settings, reader, &mut faults);
@@ -105,7 +105,7 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     if &*accepted.reason == "UnsupportedAddress" {
         listeners.iter_mut().for_each(|listener| listener.state = ListenerState::Out);
     }
-    if gateway.tls.as_ref().is_some_and(|tls| tls.backend.is_some()) {
+    if gateway.tls.backend.is_some() {
         let message = "client certificates for backends are not supported by this version of Holdfast";
         faults.push(Fault::new(key, Class::Ignored, "spec.tls.backend", "NotServed", message));
     }

@@ -6,6 +6,7 @@
 
 mod certificate;
 pub(crate) mod conflicts;
+pub(crate) mod frontend;
 pub(crate) mod namespaces;
 pub(crate) mod owner;
 
@@ -14,7 +15,7 @@ use gateway_api::gateways::{
     GatewayListenersTlsMode,
 };
 use holdfast_api::apis::gateway::GROUP;
-use holdfast_api::apis::gateway::gateway::{Gateway, ListenerEntry};
+use holdfast_api::apis::gateway::gateway::ListenerEntry;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::settings::Settings;
 use holdfast_api::status::Condition;
@@ -139,26 +140,6 @@ fn claim_hostname(
         None => plan.hostname = Some(hostname.into()),
     }
     plan.hostname_fault = Some(message);
-}
-
-/// Checks the validation of client certificates that a Gateway requires for all its TLS listeners, including those that
-/// ListenerSets add. The validation is not served: the listeners are closed.
-pub(crate) fn check_client_validation(
-    key: &ObjectKey,
-    gateway: &Gateway,
-    listeners: &mut [ListenerPlan],
-    faults: &mut Vec<Fault>,
-) {
-    if gateway.tls.as_ref().is_none_or(|tls| tls.frontend.is_none()) {
-        return;
-    }
-    for listener in listeners.iter_mut().filter(|l| l.https && l.state == ListenerState::Serving) {
-        // Serving without the validation would open a listener that must be protected.
-        let message = "validation of client certificates (spec.tls.frontend) is not supported; connections to the \
-                       listener are refused";
-        listener.reject(ListenerState::Closed, "UnsupportedValue", message);
-        faults.push(Fault::new(key, Class::Invalid, "spec.tls.frontend", "UnsupportedValue", message));
-    }
 }
 
 fn allowed_routes(

@@ -170,6 +170,28 @@ impl<'l> Notes<'l> {
     }
 }
 
+/// Validation of client certificates that a Gateway requires.
+impl<'l> Notes<'l> {
+    /// Adds the validation to the settings of a TLS listener. A listener can have only one: with another one of a policy,
+    /// it is closed.
+    fn validated(&mut self, listener: &'l ListenerPlan, agreed: &mut Agreed) {
+        let Some(clients) = &listener.clients else { return };
+        if let Some(policy) = agreed.owners.get(CLIENTS) {
+            let message = format!(
+                "spec.default.{CLIENTS}: the Gateway validates the client certificates of listener {} as well \
+                 (spec.tls.frontend); remove one of them",
+                listener.name
+            );
+            self.closings.push((listener, policy.policy().clone(), Class::Conflict, message));
+        }
+        let trust = &clients.trust;
+        let objects = trust.authorities.iter().map(|(key, _)| key).chain(&trust.besides).chain([&trust.owner]);
+        agreed.origins = Origins::union([&agreed.origins, &objects.cloned().collect()]);
+        agreed.parts.insert(CLIENTS, ListenerSetting::Clients(clients.clone()));
+        agreed.owners.remove(CLIENTS);
+    }
+}
+
 /// Computes the settings for the listeners of a Gateway, and closes listeners that would lose a guard.
 pub(super) fn plan<'p>(
     key: &ObjectKey,
@@ -182,7 +204,7 @@ pub(super) fn plan<'p>(
     let placed = gateway.listeners.iter().filter(|listener| listener.has_place());
     let all: Vec<MergedSettings<'_>> =
         placed.map(|listener| MergedSettings::new(listener, &own(listener), whole)).collect();
-    if all.iter().all(|settings| settings.parts.is_empty()) {
+    if all.iter().all(|settings| settings.parts.is_empty() && settings.listener.clients.is_none()) {
         return;
     }
     let service: Arc<str> = format!("{}.{}", key.name, key.namespace).into();
@@ -211,7 +233,9 @@ pub(super) fn plan<'p>(
             put(first.listener.table(), agreed);
         }
         for settings in behind.iter().filter(|settings| settings.listener.https) {
-            put(settings.listener.table(), Agreed::new(&[settings], |part| !part.is_of_port()));
+            let mut agreed = Agreed::new(&[settings], |part| !part.is_of_port());
+            notes.validated(settings.listener, &mut agreed);
+            put(settings.listener.table(), agreed);
         }
         connections.sockets.extend(socket.map(|socket| (port, socket)));
     }

@@ -136,13 +136,14 @@ impl LevelPlan {
     }
 }
 
-/// Computes the settings of policies for a Gateway.
+/// Computes the settings of policies for a Gateway, and those of the validation of client certificates that the Gateway
+/// requires.
 pub(crate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> LevelPlan {
     let mut levels = LevelPlan::default();
     let Some(gateway) = reader.outcome::<GatewayPlan>(key) else { return levels };
-    let Some(holding) = Holding::read(key, gateway, reader).filter(|holding| !holding.is_empty()) else {
-        return levels;
-    };
+    let validates = gateway.listeners.iter().any(|listener| listener.clients.is_some());
+    let holding = Holding::read(key, gateway, reader).filter(|holding| validates || !holding.is_empty());
+    let Some(holding) = holding else { return levels };
     let whole = || holding.whole();
     for listener in gateway.listeners.iter().filter(|listener| listener.state != ListenerState::Out) {
         let own = || holding.of(listener);

@@ -10,7 +10,7 @@ mod extensions;
 mod headers;
 pub(super) mod holding;
 pub mod level;
-mod listener;
+pub(crate) mod listener;
 mod metadata;
 mod oauth2;
 mod reading;

@@ -4,11 +4,10 @@
 
 use std::sync::Arc;
 
-use gateway_api::gateways::{
-    GatewayAddresses, GatewayAllowedListeners, GatewayInfrastructure, GatewayListeners, GatewayTls,
-};
+use gateway_api::gateways::{GatewayAddresses, GatewayAllowedListeners, GatewayInfrastructure, GatewayListeners};
 use serde_json::Value;
 
+use super::frontend::{self, GatewayTlsSpec};
 use crate::apis::decode::Found;
 use crate::apis::{Body, typed};
 use crate::fault::at;
@@ -37,7 +36,7 @@ pub struct Gateway {
     /// `spec.addresses`.
     pub addresses: Vec<GatewayAddresses>,
     /// `spec.tls`.
-    pub tls: Option<GatewayTls>,
+    pub tls: GatewayTlsSpec,
     /// `spec.infrastructure`: settings of the data plane.
     pub infrastructure: Option<GatewayInfrastructure>,
     /// `spec.allowedListeners`: the namespaces with ListenerSets that may add listeners; none where unset.
@@ -63,7 +62,7 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
         class: class.into(),
         listeners,
         addresses: addresses.map_or(Some(vec![]), |value| found.typed("spec.addresses", &value)).unwrap_or_default(),
-        tls: tls.and_then(|value| found.typed("spec.tls", &value)),
+        tls: tls.map(|value| frontend::tls(value, found)).unwrap_or_default(),
         infrastructure: infrastructure.and_then(|value| found.typed("spec.infrastructure", &value)),
         allowed_listeners: allowed.and_then(|value| found.typed("spec.allowedListeners", &value)),
     })))

@@ -162,6 +162,8 @@ fn listeners_of_yesterday() {
     assert_eq!(check(&plans, &then), [About::Listener], "the certificate was deleted");
     let mut plans = good();
     let then = yesterday(&plans);
-    plans.edit(GATEWAY, "/spec/tls", json!({"frontend": {"default": {}}}));
+    plans.edit(GATEWAY, "/spec/tls", 
+        json!({"frontend": {"default": {"validation": {"caCertificateRefs": [{"group": "", "kind": "Secret", "name": "ca"}]}}}}),
+    );
     assert_eq!(check(&plans, &then), [About::Listener], "clients have to show certificates");
 }

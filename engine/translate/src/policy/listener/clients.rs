@@ -12,6 +12,7 @@ use holdfast_envoy::features::client_certificate::{ClientCertificates, ClientVal
 use holdfast_graph::{ObjectKey, Role};
 
 use super::super::reading::Reading;
+use crate::reader::Reader;
 
 /// Maximum number of objects with certificate authorities; the limit of the CRD.
 pub(crate) const REFERENCES_MAX: usize = 8;
@@ -54,21 +55,50 @@ pub(super) fn read(
         let message = format!("{fault}: {effect}; add a certificate that is valid now");
         reading.ignored(format!("spec.{field}.caCertificateRefs"), fault.reason(), message);
     }
+    let trust = context(reading.key, found)?;
+    Some(Arc::new(ClientCertificates { required, trust, forwarded_details: None }))
+}
+
+/// Returns the validation context with the certificate authorities of these objects; `None` where there are none.
+pub(crate) fn context(owner: &ObjectKey, mut found: Vec<(ObjectKey, Bytes)>) -> Option<ClientValidationContext> {
     // The order of the references does not matter: the certificate authorities form one pool.
     found.sort_unstable();
     found.dedup();
     let text = found.iter().map(|(_, text)| text.as_ref()).collect::<Vec<&[u8]>>().join(&b"\n"[..]);
     let mut keys = found.into_iter().map(|(key, _)| key);
     let first = keys.next()?;
-    let trust = ClientValidationContext {
-        owner: reading.key.clone(),
+    Some(ClientValidationContext {
+        owner: owner.clone(),
         authorities: Some((first, text.into())),
         besides: keys.collect(),
         revoked: None,
         leaf_only: false,
         unverified: false,
+    })
+}
+
+/// The reason why an object has no usable certificate authorities.
+pub(crate) enum NoAuthorities {
+    /// The object does not exist, or cannot be read.
+    Missing,
+    /// The content cannot be used.
+    Wrong(String),
+}
+
+/// Returns the certificate authorities of a Secret or ConfigMap, always those of today's version: an earlier version
+/// could accept clients that today's version refuses.
+pub(crate) fn todays(key: &ObjectKey, reader: &mut Reader<'_>) -> Result<(Bytes, Bundle), NoAuthorities> {
+    let text = match reader.current(key).map(|object| &object.body) {
+        Some(Body::Secret(secret)) => secret.data.get(ENTRY).cloned(),
+        Some(Body::ConfigMap(map)) => map.data.get(ENTRY).map(|text| Bytes::copy_from_slice(text.as_bytes())),
+        _ => return Err(NoAuthorities::Missing),
     };
-    Some(Arc::new(ClientCertificates { required, trust, forwarded_details: None }))
+    let (kind, name) = (&key.kind, key.namespaced_name());
+    let text = text.ok_or_else(|| NoAuthorities::Wrong(format!("{kind} {name} has no {ENTRY}")))?;
+    match check_client_authorities(&text) {
+        Ok(bundle) => Ok((text, bundle)),
+        Err(fault) => Err(NoAuthorities::Wrong(format!("{kind} {name}: {ENTRY}: {fault}"))),
+    }
 }
 
 /// Reads the certificate authorities of an object.
@@ -100,25 +130,19 @@ fn authorities(
         reading.missing(field, "RefNotPermitted", message);
         return None;
     }
-    // The accepted certificate authorities are always those of today's version.
-    let text = match reading.reader.current(&key).map(|object| &object.body) {
-        Some(Body::Secret(secret)) => secret.data.get(ENTRY).cloned(),
-        Some(Body::ConfigMap(map)) => map.data.get(ENTRY).map(|text| Bytes::copy_from_slice(text.as_bytes())),
-        _ => {
+    match todays(&key, reading.reader) {
+        Ok((text, bundle)) => {
+            reading.read_from(&key);
+            Some((key, text, bundle))
+        }
+        Err(NoAuthorities::Missing) => {
             let reason = if kind == kinds::SECRET { "SecretNotFound" } else { "ConfigMapNotFound" };
             reading.lacks(field, reason, &key);
-            return None;
+            None
         }
-    };
-    reading.read_from(&key);
-    let Some(text) = text else {
-        reading.invalid(field, format!("{kind} {} has no {ENTRY}", key.namespaced_name()));
-        return None;
-    };
-    match check_client_authorities(&text) {
-        Ok(bundle) => Some((key, text, bundle)),
-        Err(fault) => {
-            reading.invalid(field, format!("{kind} {}: {ENTRY}: {fault}", key.namespaced_name()));
+        Err(NoAuthorities::Wrong(message)) => {
+            reading.read_from(&key);
+            reading.invalid(field, message);
             None
         }
     }

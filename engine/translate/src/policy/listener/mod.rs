@@ -3,7 +3,7 @@
 //! Settings of a port replace the settings of all ports; the verification of client certificates applies to every port.
 
 mod client;
-mod clients;
+pub(crate) mod clients;
 mod collectors;
 mod filters;
 mod http;
