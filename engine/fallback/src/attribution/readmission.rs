@@ -1,9 +1,9 @@
 //! Readmission of suspects by halving, on one Envoy: an ACK clears a group, and a NACK of a single suspect convicts it.
 //!
 //! With n suspects and k culprits, readmission takes at most k·(2 + log2 n) trials. Production as a whole is never part
-//! of it. Suspects of several owners (namespaces) are halved by owner until each group belongs to one owner. Then each
-//! owner has a queue, and the owner with the fewest recent refusals is next: an owner with many culprits waits behind
-//! all others.
+//! of it. Suspects of several owners (namespaces) are divided into those of owners with recent refusals and those of the
+//! others, and then halved by owner until each group belongs to one owner. Then each owner has a queue, and the owner
+//! with the fewest recent refusals is next: an owner with many culprits waits behind all others.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
@@ -28,6 +28,15 @@ pub enum Finding {
     Convicted(Subject),
     /// No result yet.
     Undecided,
+}
+
+/// The place of the next group. At equal use, groups of several owners are first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum NextGroup {
+    /// The position among the groups of several owners.
+    Shared(usize),
+    /// The owner.
+    Own(Arc<str>),
 }
 
 /// The search.
@@ -94,12 +103,14 @@ impl Readmission {
                     self.queue(&group).push_back(group);
                 }
             }
-            let shared = self.shared.front().and_then(|group| of_group(group)).map(|used| (used, None));
-            let own = self.own.keys().filter_map(|owner| Some((used(owner)?, Some(owner.clone()))));
-            let (_, owner) = shared.into_iter().chain(own).min()?;
-            self.testing = match owner {
-                None => self.shared.pop_front(),
-                Some(owner) => {
+            self.divide_by_use(&used);
+            let shared = self.shared.iter().enumerate();
+            let shared = shared.filter_map(|(index, group)| Some((of_group(group)?, NextGroup::Shared(index))));
+            let own = self.own.keys().filter_map(|owner| Some((used(owner)?, NextGroup::Own(owner.clone()))));
+            let (_, next) = shared.chain(own).min()?;
+            self.testing = match next {
+                NextGroup::Shared(index) => self.shared.remove(index),
+                NextGroup::Own(owner) => {
                     let group = self.own.get_mut(&owner).and_then(VecDeque::pop_front);
                     self.own.retain(|_, groups| !groups.is_empty());
                     group
@@ -107,6 +118,22 @@ impl Readmission {
             };
         }
         self.testing.as_deref()
+    }
+
+    /// Divides groups of several owners: no owner waits for another one with a used-up budget, and owners without a recent
+    /// refusal are tried without the others, so that they are cleared by the first trial.
+    fn divide_by_use(&mut self, used: &impl Fn(&str) -> Option<u64>) {
+        for group in std::mem::take(&mut self.shared) {
+            let mut parts: BTreeMap<Option<bool>, Vec<Subject>> = BTreeMap::new();
+            for subject in group {
+                let owners = owners(std::slice::from_ref(&subject));
+                let most = owners.iter().try_fold(0, |most, owner| Some(used(owner)?.max(most)));
+                parts.entry(most.map(|used| used > 0)).or_default().push(subject);
+            }
+            for part in parts.into_values() {
+                self.queue(&part).push_back(part);
+            }
+        }
     }
 
     /// Handles a trial that no Envoy answered, which proves nothing: a group is tried in halves after all others, a
@@ -414,6 +441,36 @@ mod tests {
         assert_eq!(cleared + convicted.len(), count, "every suspect is cleared or convicted");
         convicted.sort_unstable();
         (convicted, trials)
+    }
+
+    #[test]
+    fn an_owner_without_refusals_is_tried_first_and_waits_for_no_other_owner() {
+        let of = |owner: &str, name: &str| {
+            let node = Node::whole(ObjectKey::new("g", "K", owner, name));
+            let content =
+                Content((u128::from(owner.as_bytes()[0]) << 8 | u128::from(name.as_bytes()[0])).to_be_bytes());
+            Subject { contents: BTreeMap::from([(content, node.clone())]), node }
+        };
+        let all = vec![of("a", "1"), of("b", "1"), of("c", "1"), of("d", "1"), of("d", "2")];
+        let [a, b, c, d] = [0, 1, 2, 3].map(|index| all[index].clone());
+        // The budget of `c` is used up.
+        let used = |owner: &str| match owner {
+            "a" | "b" => Some(2),
+            "c" => None,
+            _ => Some(0),
+        };
+        let mut search = Readmission::default();
+        search.add(all.clone());
+        assert_eq!(search.next(used).unwrap(), [d.clone(), all[4].clone()]);
+        assert_eq!(search.accepted(|_| true), Finding::Cleared(vec![d, all[4].clone()]));
+        assert_eq!(search.next(used).unwrap(), [a.clone(), b.clone()]);
+        assert_eq!(search.refused(|_| true), Finding::Undecided);
+        assert_eq!(search.next(used).unwrap(), [a]);
+        search.accepted(|_| true);
+        assert_eq!(search.next(used).unwrap(), [b.clone()]);
+        assert_eq!(search.refused(|_| true), Finding::Convicted(b));
+        assert_eq!(search.next(used), None);
+        assert_eq!(search.next(|_| Some(0)).unwrap(), [c]);
     }
 
     #[test]
