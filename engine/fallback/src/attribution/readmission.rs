@@ -467,7 +467,7 @@ mod tests {
         assert_eq!(search.refused(|_| true), Finding::Undecided);
         assert_eq!(search.next(used).unwrap(), [a]);
         search.accepted(|_| true);
-        assert_eq!(search.next(used).unwrap(), [b.clone()]);
+        assert_eq!(search.next(used).unwrap(), std::slice::from_ref(&b));
         assert_eq!(search.refused(|_| true), Finding::Convicted(b));
         assert_eq!(search.next(used), None);
         assert_eq!(search.next(|_| Some(0)).unwrap(), [c]);
