@@ -392,6 +392,15 @@ struct FleetState<'a> {
 impl FleetState<'_> {
     /// Checks whether a listener that is closed in its desired state is served to every Envoy with an earlier version
     /// of its certificate.
+    /// Returns Envoy's message if it refused the certificate authorities of a listener's clients.
+    fn refused_validation(&self, listener: &ListenerPlan) -> Option<String> {
+        let name = listener.clients.as_ref()?.trust.name();
+        self.holds.iter().find_map(|hold| match hold.state(ResourceType::Secret, &name) {
+            Some(ResourceState::Refused(message)) => Some(message.to_string()),
+            _ => None,
+        })
+    }
+
     fn serves_earlier_certificate(&self, listener: &ListenerPlan) -> bool {
         let serves = |plan: &&GatewayPlan| {
             let mut listeners = plan.listeners.iter().filter(|served| served.name == listener.name);
@@ -429,6 +438,10 @@ fn listener_programmed(listener: &ListenerPlan, seen: &FleetState<'_>) -> Condit
         (ResourceType::Listener, names::listener(listener.port)),
         (ResourceType::Route, names::route_configuration(&listener.table())),
     ];
+    if let Some(message) = seen.refused_validation(listener) {
+        let message = format!("Envoy refused the certificate authorities of clients: {message}");
+        return Condition::new("Programmed", false, "Invalid", message);
+    }
     let mut pending = seen.holds.is_empty();
     for (hold, (kind, name)) in seen.holds.iter().flat_map(|hold| parts.iter().map(move |part| (hold, part))) {
         match hold.state(*kind, name) {

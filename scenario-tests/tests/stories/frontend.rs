@@ -201,6 +201,19 @@ async fn every_client_for_a_time(world: World) -> Result<()> {
     let answer = shop.request(shop.strict, None).send_on(&mut older).await?;
     ensure!(answer.status == 403 && echo.received() == before, "{answer:?}");
     ensure!(!condition(&holdfast.diagnostics("/debug/statuses").await?), "the condition stays");
+    // A listener that is closed refuses the requests of connections from before as well.
+    let mut older = shop.request(shop.strict, Some(&known)).http2().connect().await?;
+    shop.request(shop.strict, Some(&known)).send_on(&mut older).await?.from_pod("echo")?;
+    shop.gateway(&world, &shop.validated(&named("ConfigMap", "gone")))?;
+    shop.comes_to_refuse(Some(&known)).await?;
+    loop {
+        // The route configuration is sent after the listener, and before Envoy closes the connection.
+        let answer = shop.request(shop.strict, Some(&known)).send_on(&mut older).await?;
+        if answer.status == 500 {
+            break;
+        }
+        answer.from_pod("echo")?;
+    }
     // Clients of another authority, instead of those before.
     shop.gateway(&world, &shop.validated(&named("Secret", "others")))?;
     shop.request(shop.strict, Some(&untrusted)).comes_to_reach("echo").await?;

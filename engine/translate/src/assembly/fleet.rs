@@ -379,11 +379,20 @@ impl Fleet {
         self.certificates = serving.clone().flat_map(|listener| listener.certificates.iter().cloned()).collect();
         let trusts = serving.filter_map(|listener| listener.clients.as_ref()).map(|clients| clients.trust.resource());
         self.trusts = trusts.map(|resource| (resource.name.clone(), Arc::new(resource))).collect();
-        self.plan = plan;
+        let before = std::mem::replace(&mut self.plan, plan);
+        self.validation_changed(&before);
         // The routes of a table that is created again may be unchanged.
         if !fresh.is_empty() {
             let routes: Vec<Arc<RoutePlan>> = self.routes.values().cloned().collect();
             routes.iter().for_each(|plan| self.put_routes(plan, |table| fresh.contains(table)));
+        }
+    }
+
+    /// Marks the hosts of listeners that a missing validation of client certificates closes now, or no longer.
+    fn validation_changed(&mut self, before: &GatewayPlan) {
+        for name in unvalidated(before).symmetric_difference(&unvalidated(&self.plan)) {
+            let hosts = self.tables.get(name).into_iter().flat_map(|table| table.hosts.keys());
+            self.dirty_hosts.extend(hosts.map(|host| (name.clone(), host.clone())));
         }
     }
 
@@ -659,6 +668,11 @@ impl Fleet {
             self.put(ResourceType::Listener, Arc::new(Resource::new(name, body, origins)));
         }
     }
+}
+
+/// Returns the tables of listeners without the required validation of client certificates.
+fn unvalidated(plan: &GatewayPlan) -> BTreeSet<TableName> {
+    plan.listeners.iter().filter(|listener| listener.is_unvalidated).map(ListenerPlan::table).collect()
 }
 
 fn in_order(contents: impl Iterator<Item = (Content, Node)>) -> Vec<(Content, Node)> {

@@ -227,6 +227,7 @@ fn listener(name: Arc<str>, https: bool, port: u16, seen_port: u16, hostname: Op
         proxies: true,
         state: ListenerState::Serving,
         is_port_in_use: false,
+        is_unvalidated: false,
         accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),
         conflicted: Condition::new(
             "Conflicted",

@@ -27,8 +27,8 @@ use crate::reader::Reader;
 const NONE_VALID: &str = "NoValidCACertificate";
 /// The reason of a listener of which the validation is not known.
 const UNREADABLE: &str = "InvalidFrontendTLS";
-/// The reasons of listeners that a validation closes.
-const CLOSING: [&str; 2] = [NONE_VALID, UNREADABLE];
+/// The reason of certificate authorities of which none is valid now. The listener serves, and refuses their clients.
+const NONE_NOW: &str = "NoCurrentCACertificate";
 
 /// A validation, after its references were resolved.
 struct ResolvedValidation {
@@ -58,7 +58,7 @@ pub(crate) fn validate(
     for listener in listeners.iter_mut().filter(meant) {
         let Some(frontend) = frontend else {
             let message = "spec.tls of the Gateway cannot be read completely; connections to the listener are refused";
-            listener.reject(ListenerState::Closed, UNREADABLE, message);
+            close(listener, UNREADABLE, message);
             continue;
         };
         if let Some(index) = frontend.repeated(listener.declared_port) {
@@ -67,7 +67,7 @@ pub(crate) fn validate(
                 "port {} has an entry already; connections to its TLS listeners are refused",
                 listener.declared_port
             );
-            listener.reject(ListenerState::Closed, UNREADABLE, &message);
+            close(listener, UNREADABLE, &message);
             faults.push(Fault::new(key, Class::Invalid, field, UNREADABLE, message));
             continue;
         }
@@ -80,11 +80,20 @@ pub(crate) fn validate(
         apply(listener, resolved);
     }
     // The owner of a ListenerSet sees why its listeners are closed.
-    let of_sets = listeners.iter().filter(|listener| listener.state == ListenerState::Closed && listener.https);
-    for listener in of_sets.filter(|listener| CLOSING.contains(&&*listener.accepted.reason)) {
+    for listener in listeners.iter().filter(|listener| listener.is_unvalidated) {
         let Some(set) = &listener.set else { continue };
-        let fault = Fault::new(&set.key, Class::Referential, &listener.field, NONE_VALID, &*listener.accepted.message);
+        let is_unreadable = &*listener.accepted.reason == UNREADABLE;
+        let (class, reason) =
+            if is_unreadable { (Class::Invalid, UNREADABLE) } else { (Class::Referential, NONE_VALID) };
+        let fault = Fault::new(&set.key, class, &listener.field, reason, &*listener.accepted.message);
         faults.push(fault.caused_by(Some(key.clone())));
+    }
+    for (index, entry) in frontend.iter().flat_map(|frontend| frontend.per_port.iter().flatten()).enumerate() {
+        if !listeners.iter().any(|listener| listener.https && listener.declared_port == entry.port) {
+            let field = format!("{}.port", at("spec.tls.frontend.perPort", index));
+            let message = format!("no HTTPS listener of the Gateway has port {}", entry.port);
+            faults.push(Fault::new(key, Class::Ignored, field, "NoMatchingListener", message));
+        }
     }
     faults.sort_unstable();
     faults.dedup();
@@ -99,8 +108,13 @@ fn apply(listener: &mut ListenerPlan, resolved: &ResolvedValidation) {
     if listener.clients.is_none() {
         let why = resolved.wrong.as_ref().map_or("it names none", |(_, message)| message);
         let message = format!("no usable certificate authority for clients: {why}");
-        listener.reject(ListenerState::Closed, NONE_VALID, &message);
+        close(listener, NONE_VALID, &message);
     }
+}
+
+fn close(listener: &mut ListenerPlan, reason: &str, message: &str) {
+    listener.reject(ListenerState::Closed, reason, message);
+    listener.is_unvalidated = true;
 }
 
 /// Resolves the references of a validation, and reports those that cannot be used.
@@ -140,7 +154,7 @@ fn resolve(
         && let Some(fault) = reader.bundle_fault(&dates)
     {
         let message = format!("{fault}: clients are refused; add a certificate that is valid now");
-        faults.push(Fault::new(key, Class::Ignored, field, fault.reason(), message));
+        faults.push(Fault::new(key, Class::Ignored, field, NONE_NOW, message));
     }
     resolved.clients = context(key, found).map(|mut trust| {
         trust.unverified = insecure;

@@ -93,6 +93,9 @@ pub struct ListenerPlan {
     pub state: ListenerState,
     /// Whether another process or Gateway uses the port, so that connections reach that one.
     pub is_port_in_use: bool,
+    /// Whether the listener is closed because clients cannot be validated as its Gateway requires. Requests of
+    /// connections from before are not answered by backends either.
+    pub(crate) is_unvalidated: bool,
     /// The condition `Accepted`.
     pub accepted: Condition,
     /// The condition `Conflicted`.
@@ -156,6 +159,7 @@ impl ListenerPlan {
             named_certificates: Vec::new(),
             state: ListenerState::Serving,
             is_port_in_use: false,
+            is_unvalidated: false,
             accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),
             conflicted: Condition::new(
                 "Conflicted",
@@ -218,9 +222,11 @@ impl ListenerPlan {
         })
     }
 
-    /// Returns whether routes answer its requests.
+    /// Returns whether it has a route configuration: routes answer its requests, or those of connections from before
+    /// are refused.
     pub(crate) fn has_routes(&self) -> bool {
-        !self.https || (self.state == ListenerState::Serving && self.stream.is_none())
+        let is_answered = self.state == ListenerState::Serving || self.is_unvalidated;
+        !self.https || (is_answered && self.stream.is_none())
     }
 
     /// Returns the properties that routes depend on.
