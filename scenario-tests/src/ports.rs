@@ -13,6 +13,8 @@ use anyhow::{Result, bail};
 /// The first candidate and the number of candidates.
 const FIRST: u32 = 12_000;
 const COUNT: u32 = 20_000;
+/// The readiness port of the Envoys that Holdfast creates in a cluster, which is fixed: stories of such Envoys bind it.
+const READY: u16 = 19_001;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -33,6 +35,9 @@ impl ClaimedPort {
         for _ in 0..COUNT {
             let candidate = FIRST + start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT;
             let number = u16::try_from(candidate)?;
+            if number == READY {
+                continue;
+            }
             let Ok(claim) = UdpSocket::bind((Ipv4Addr::LOCALHOST, number)) else { continue };
             if TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok()
                 && TcpListener::bind((Ipv4Addr::UNSPECIFIED, number)).is_ok()
