@@ -126,9 +126,8 @@ impl Readmission {
         for group in std::mem::take(&mut self.shared) {
             let mut parts: BTreeMap<Option<bool>, Vec<Subject>> = BTreeMap::new();
             for subject in group {
-                let owners = owners(std::slice::from_ref(&subject));
-                let most = owners.iter().try_fold(0, |most, owner| Some(used(owner)?.max(most)));
-                parts.entry(most.map(|used| used > 0)).or_default().push(subject);
+                let used = used(&subject.node.key.namespace);
+                parts.entry(used.map(|used| used > 0)).or_default().push(subject);
             }
             for part in parts.into_values() {
                 self.queue(&part).push_back(part);

@@ -158,6 +158,8 @@ pub(crate) struct Fleet {
     /// Certificates that are served in another version than the desired one.
     held_certificates: BTreeMap<ObjectKey, Arc<Resource>>,
     routes: BTreeMap<ObjectKey, Arc<RoutePlan>>,
+    /// Tables of listeners that are closed because the required validation of client certificates is not available.
+    unvalidated: BTreeSet<TableName>,
     dirty_hosts: BTreeSet<(TableName, Host)>,
     dirty_tables: BTreeSet<TableName>,
     dirty_listeners: bool,
@@ -194,6 +196,7 @@ impl Fleet {
             filter_secrets: BTreeMap::new(),
             held_certificates: BTreeMap::new(),
             routes: BTreeMap::new(),
+            unvalidated: BTreeSet::new(),
             dirty_hosts: BTreeSet::new(),
             dirty_tables: BTreeSet::new(),
             dirty_listeners: true,
@@ -379,8 +382,8 @@ impl Fleet {
         self.certificates = serving.clone().flat_map(|listener| listener.certificates.iter().cloned()).collect();
         let trusts = serving.filter_map(|listener| listener.clients.as_ref()).map(|clients| clients.trust.resource());
         self.trusts = trusts.map(|resource| (resource.name.clone(), Arc::new(resource))).collect();
-        let before = std::mem::replace(&mut self.plan, plan);
-        self.validation_changed(&before);
+        self.plan = plan;
+        self.validation_changed();
         // The routes of a table that is created again may be unchanged.
         if !fresh.is_empty() {
             let routes: Vec<Arc<RoutePlan>> = self.routes.values().cloned().collect();
@@ -389,8 +392,10 @@ impl Fleet {
     }
 
     /// Marks the hosts of listeners that a missing validation of client certificates closes now, or no longer.
-    fn validation_changed(&mut self, before: &GatewayPlan) {
-        for name in unvalidated(before).symmetric_difference(&unvalidated(&self.plan)) {
+    fn validation_changed(&mut self) {
+        let closed = self.plan.listeners.iter().filter(|listener| listener.is_unvalidated);
+        let before = std::mem::replace(&mut self.unvalidated, closed.map(ListenerPlan::table).collect());
+        for name in before.symmetric_difference(&self.unvalidated) {
             let hosts = self.tables.get(name).into_iter().flat_map(|table| table.hosts.keys());
             self.dirty_hosts.extend(hosts.map(|host| (name.clone(), host.clone())));
         }
@@ -668,11 +673,6 @@ impl Fleet {
             self.put(ResourceType::Listener, Arc::new(Resource::new(name, body, origins)));
         }
     }
-}
-
-/// Returns the tables of listeners without the required validation of client certificates.
-fn unvalidated(plan: &GatewayPlan) -> BTreeSet<TableName> {
-    plan.listeners.iter().filter(|listener| listener.is_unvalidated).map(ListenerPlan::table).collect()
 }
 
 fn in_order(contents: impl Iterator<Item = (Content, Node)>) -> Vec<(Content, Node)> {

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use holdfast_api::apis::gateway::GROUP;
-use holdfast_api::apis::gateway::frontend::{AUTHORITIES_MAX, AuthorityRef, FrontendValidation, ValidationMode};
+use holdfast_api::apis::gateway::frontend::{AUTHORITIES_MAX, FrontendValidation, ValidationMode};
 use holdfast_api::apis::gateway::gateway::Gateway;
+use holdfast_api::apis::kgateway::listener_policy::ObjectReference;
 use holdfast_api::apis::{Body, kinds};
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::status::Condition;
@@ -164,7 +165,7 @@ fn resolve(
 }
 
 /// Returns the object that a reference names; `None` where its kind cannot have certificate authorities.
-fn object(gateway: &ObjectKey, reference: &AuthorityRef) -> Option<ObjectKey> {
+fn object(gateway: &ObjectKey, reference: &ObjectReference) -> Option<ObjectKey> {
     let is_known = reference.group.is_empty() && [kinds::CONFIG_MAP, kinds::SECRET].contains(&&*reference.kind);
     let namespace = reference.namespace.as_deref().unwrap_or(&gateway.namespace);
     is_known.then(|| ObjectKey::new("", &*reference.kind, namespace, &*reference.name))
@@ -174,7 +175,7 @@ fn object(gateway: &ObjectKey, reference: &AuthorityRef) -> Option<ObjectKey> {
 fn authorities(
     gateway: &ObjectKey,
     field: &str,
-    reference: &AuthorityRef,
+    reference: &ObjectReference,
     named: Option<ObjectKey>,
     reader: &mut Reader<'_>,
 ) -> Result<(ObjectKey, Bytes, Bundle), Box<Fault>> {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::apis::decode::Found;
+use crate::apis::kgateway::listener_policy::ObjectReference;
 use crate::apis::misspelt;
 use crate::fault::{Fault, at};
 
@@ -64,7 +65,7 @@ pub struct FrontendPort {
 #[serde(rename_all = "camelCase")]
 pub struct FrontendValidation {
     /// References to objects with certificate authorities.
-    pub ca_certificate_refs: Vec<AuthorityRef>,
+    pub ca_certificate_refs: Vec<ObjectReference>,
     /// Whether other clients are served, too; `AllowValidOnly` where unset.
     pub mode: Option<ValidationMode>,
 }
@@ -77,21 +78,6 @@ pub enum ValidationMode {
     AllowValidOnly,
     /// Also clients without a certificate, and those with one that is not valid.
     AllowInsecureFallback,
-}
-
-/// A reference to an object with certificate authorities.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AuthorityRef {
-    /// Group; the core group where empty.
-    #[serde(default)]
-    pub group: Arc<str>,
-    /// Kind.
-    pub kind: Arc<str>,
-    /// Name.
-    pub name: Arc<str>,
-    /// Namespace, that of the Gateway where unset.
-    pub namespace: Option<Arc<str>>,
 }
 
 impl FrontendTls {

@@ -174,9 +174,8 @@ impl Fleet {
     /// Returns whether a policy closes a route configuration, or all hosts of a plain listener. A missing validation of
     /// client certificates closes a route configuration as well.
     pub(super) fn is_closed_at(&self, scope: &Scope) -> bool {
-        let is_unvalidated = |table: &TableName| super::unvalidated(self.plan()).contains(table);
         self.levels.at(scope).is_some_and(|level| level.closed.is_some())
-            || matches!(scope, Scope::Table(table) if is_unvalidated(table))
+            || matches!(scope, Scope::Table(table) if self.unvalidated.contains(table))
     }
 
     /// Returns the settings that policies apply to the filters that protect a host.
