@@ -223,7 +223,7 @@ impl Engine {
                 self.gateway_status(key, plan, attached, fallback, generation)
             }
             Body::ListenerSet(_) => self.set_status(report, key, attached, generation)?,
-            Body::HttpRoute(_) | Body::GrpcRoute(_) => {
+            body if body.route().is_some() => {
                 let plan = self.translator.route(key)?;
                 self.route_status(inputs, key, plan, generation)?
             }
@@ -434,10 +434,9 @@ fn listener_programmed(listener: &ListenerPlan, seen: &FleetState<'_>) -> Condit
         let reason = conflict.map_or("Invalid", |conflict| &conflict.reason);
         return Condition::new("Programmed", false, reason, "the listener is not served: see its other conditions");
     }
-    let parts = [
-        (ResourceType::Listener, names::listener(listener.port)),
-        (ResourceType::Route, names::route_configuration(&listener.table())),
-    ];
+    let routes = (ResourceType::Route, names::route_configuration(&listener.table()));
+    let mut parts = vec![(ResourceType::Listener, names::listener(listener.port))];
+    parts.extend((!listener.forwards()).then_some(routes));
     if let Some(message) = seen.refused_validation(listener) {
         let message = format!("Envoy refused the certificate authorities of clients: {message}");
         return Condition::new("Programmed", false, "Invalid", message);

@@ -192,6 +192,8 @@ pub enum Gets {
     },
     /// Connections are refused or closed.
     Refused,
+    /// A share of the connections is closed.
+    RefusedShare,
     /// Clients that verify certificates refuse the connection: the certificate has expired or is not valid yet.
     Untrusted,
     /// Requests get no response.
@@ -235,6 +237,7 @@ impl Gets {
             Gets::Status { .. }
             | Gets::Share { .. }
             | Gets::Refused
+            | Gets::RefusedShare
             | Gets::Untrusted
             | Gets::NoResponse
             | Gets::PortInUse

@@ -8,15 +8,17 @@ mod paths;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_api::apis::{Body, kinds};
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, without_field};
 use holdfast_api::object::Object;
 use holdfast_api::section::{ObjectSection, unit};
 use holdfast_check::certificate::DateFault;
 use holdfast_check::time::Moment;
+use holdfast_envoy::encode::names;
 use holdfast_envoy::hold::Refusal;
-use holdfast_envoy::inspect::routes;
+use holdfast_envoy::inspect::{chain_parts, routes};
 use holdfast_envoy::model::Action;
+use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport, GatewayState, Identity};
@@ -34,20 +36,18 @@ use crate::health::judge::judge;
 use crate::health::view::{DetectedBy as By, Gets, Health};
 use crate::report::survey::field;
 
-/// Kinds that are served themselves: clients notice a fault of these kinds, independent of references to the object.
-const SERVED: [&str; 6] = [
-    kinds::GATEWAY_CLASS,
-    kinds::GATEWAY,
-    kinds::LISTENER_SET,
-    kinds::HTTP_ROUTE,
-    kinds::GRPC_ROUTE,
-    kinds::HTTP_PROXY,
-];
+/// Returns whether objects of a kind are served themselves: clients notice their faults, independent of references to
+/// the object.
+fn is_served_kind(kind: &str) -> bool {
+    const OTHERS: [&str; 4] = [kinds::GATEWAY_CLASS, kinds::GATEWAY, kinds::LISTENER_SET, kinds::HTTP_PROXY];
+    kinds::ROUTES.contains(&kind) || OTHERS.contains(&kind)
+}
 
 /// The reason of an HTTPProxy that no root includes: no host reaches it.
 const ORPHANED: &str = "Orphaned";
 
-/// Answers of Envoys of a held Gateway, by route name: the status of a direct response, or unset if the route forwards.
+/// Answers of Envoys of a held Gateway, by the name of the route or filter chain: the status of a direct response, or
+/// unset if the route forwards.
 type HeldResponses = BTreeMap<String, Option<u16>>;
 
 /// Answers by Gateway, for Gateways that hold a route configuration at its acknowledged version.
@@ -137,6 +137,9 @@ impl Engine {
         {
             gets = Gets::Share { status };
         }
+        if let Some(stream) = plan.as_ref().and_then(|plan| plan.stream.as_ref()) {
+            gets = if stream.uses().is_empty() { Gets::Refused } else { Gets::RefusedShare };
+        }
         if let (Some(answers), Some(plan)) = (holds.get(&*gateway), &plan) {
             gets = in_a_hold(answers, plan, &section, gets)?;
         }
@@ -185,8 +188,8 @@ impl Engine {
                 Step::Replaced => Gets::Status { status: u16::try_from(*number).unwrap_or_default() },
                 Step::Excluded | Step::Current if is_listener => self.closed_listener(scope, node),
                 // For a policy, a Secret or a Service that is left out, the routes that need it report the effect.
-                Step::Excluded | Step::Current if !SERVED.contains(&&*node.key.kind) => continue,
-                Step::Excluded | Step::Current => Gets::Nothing,
+                Step::Excluded | Step::Current if !is_served_kind(&node.key.kind) => continue,
+                Step::Excluded | Step::Current => left_out(plan.as_deref()),
             };
             let gets = match (holds.get(&*state.name), &plan) {
                 (Some(answers), Some(plan)) if *step != Step::Backfilled && !is_listener => {
@@ -290,7 +293,7 @@ impl Engine {
         let known: BTreeSet<ObjectKey> = effects.iter().map(|effect| effect.object.key()).collect();
         for excluded in report.excluded_by_steps().filter(|excluded| excluded.section.is_empty()) {
             let key = excluded.object.key();
-            if known.contains(&key) || !self.is_unreadable(&key) || !SERVED.contains(&&*key.kind) {
+            if known.contains(&key) || !self.is_unreadable(&key) || !is_served_kind(&key.kind) {
                 continue;
             }
             effects.push(Effect::left_out(&excluded.object, ""));
@@ -350,13 +353,14 @@ impl Engine {
     }
 }
 
+/// Returns what clients get of a part of a route that is left out.
+fn left_out(plan: Option<&RoutePlan>) -> Gets {
+    if plan.is_some_and(|plan| plan.stream.is_some()) { Gets::Refused } else { Gets::Nothing }
+}
+
 /// Returns a hostname of a route.
 fn hostname(object: Option<&Arc<Object>>, index: usize) -> Option<Arc<str>> {
-    match &object?.body {
-        Body::HttpRoute(route) => route.hostnames.get(index).cloned(),
-        Body::GrpcRoute(route) => route.hostnames.get(index).cloned(),
-        _ => None,
-    }
+    object?.body.route()?.hostnames().get(index).cloned()
 }
 
 /// Returns the objects that caused the decisions about a node.
@@ -399,6 +403,13 @@ fn requests(plan: &RoutePlan, gateway: &str, section: &str) -> (BTreeSet<Arc<str
 /// Returns the effect on the requests of a section of a plan at a held Gateway, according to its published route
 /// configurations. None if the requests are forwarded as before.
 fn in_a_hold(answers: &HeldResponses, plan: &RoutePlan, section: &str, gets: Gets) -> Option<Gets> {
+    if plan.stream.is_some() {
+        let is_forwarded = |(_, table, host): &(ObjectKey, TableName, Host)| match table {
+            TableName::Listener(name) => answers.contains_key(&names::stream(&names::server(name, host))),
+            TableName::Port(_) => false,
+        };
+        return (!plan.places.iter().any(is_forwarded)).then_some(gets);
+    }
     let mut known = own(plan, section).filter_map(|rendered| answers.get(&*rendered.route.name)).peekable();
     if known.peek().is_none() {
         // No route of the section is published.
@@ -412,10 +423,13 @@ fn in_a_hold(answers: &HeldResponses, plan: &RoutePlan, section: &str, gets: Get
     }
 }
 
-/// Returns the direct responses of a scope's published route configurations.
+/// Returns the direct responses of a scope's published route configurations, and the filter chains of its published
+/// listeners.
 fn published(scope: &FallbackScope) -> HeldResponses {
-    let resources = scope.configurations.everyone.iter().flat_map(|everyone| everyone.of(ResourceType::Route).values());
-    resources.flat_map(|resource| routes::direct_responses(&resource.body)).collect()
+    let of = |kind| scope.configurations.everyone.iter().flat_map(move |everyone| everyone.of(kind).values());
+    let responses = of(ResourceType::Route).flat_map(|resource| routes::direct_responses(&resource.body));
+    let chains = of(ResourceType::Listener).flat_map(|resource| chain_parts::parts(&resource.body));
+    responses.chain(chains.map(|parts| (parts.name, None))).collect()
 }
 
 /// Returns the refused resource with Envoy's message, and whether it is sent again without an edit.
@@ -572,7 +586,7 @@ impl Collected {
 
 /// Checks whether a served object depends on the object.
 fn is_used(engine: &Engine, key: &ObjectKey) -> bool {
-    if SERVED.contains(&&*key.kind) {
+    if is_served_kind(&key.kind) {
         return true;
     }
     let translator = &engine.translator;

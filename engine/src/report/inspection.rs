@@ -16,7 +16,7 @@ use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::trials;
 use holdfast_graph::{Affected, Content, Detected, Node, ObjectKey, Step, Verdict};
 use holdfast_translate::gateway::GatewayPlan;
-use holdfast_translate::listener::ListenerState;
+use holdfast_translate::listener::{ListenerPlan, ListenerState};
 use holdfast_translate::query::chain_units::UnservedListener;
 use holdfast_xds::ResourceType;
 use serde_json::{Value, json};
@@ -91,9 +91,11 @@ impl Engine {
         broken.iter().flat_map(|node| self.graph().affected(node)).collect()
     }
 
-    /// Returns the desired listeners that serve no request, by Gateway (`namespace/name`).
+    /// Returns the desired listeners that serve no request, and the hosts of listeners that close their connections, by
+    /// Gateway (`namespace/name`).
     pub fn unserved_listeners(&self) -> BTreeMap<String, Vec<UnservedListener>> {
-        let is_closed = |plan: &GatewayPlan| plan.all().any(|listener| listener.state != ListenerState::Serving);
+        let may_close = |listener: &ListenerPlan| listener.state != ListenerState::Serving || listener.forwards();
+        let is_closed = |plan: &GatewayPlan| plan.all().any(may_close);
         let mut gateways = self.translator.plans().into_iter().filter(|(_, plan)| is_closed(plan)).peekable();
         // Collecting the faults of all routes takes time.
         let faults = if gateways.peek().is_some() { self.faults() } else { Vec::new() };

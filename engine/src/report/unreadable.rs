@@ -36,7 +36,7 @@ pub(super) fn add_unreadable_statuses(engine: &Engine, report: &FallbackReport, 
 fn status_of_unreadable(engine: &Engine, report: &FallbackReport, key: &ObjectKey, message: &str) -> Option<Value> {
     let accepted = Condition::new("Accepted", false, REASON, message);
     match &*key.kind {
-        kinds::HTTP_ROUTE | kinds::GRPC_ROUTE => {
+        kind if kinds::ROUTES.contains(&kind) => {
             let served = engine.scopes.iter().find_map(|scope| engine.translator.served_route(&scope.id.fleet, key));
             let parents = served.into_iter().flat_map(|plan| &plan.parents).map(|parent| {
                 let fallback = condition(report, key, &parent.gateway.namespaced_name());

@@ -2,22 +2,27 @@
 
 use anyhow::{Context, Result, bail};
 use envoy_types::pb::envoy::config::core::v3::data_source::Specifier as Data;
+use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType;
+use envoy_types::pb::envoy::config::listener::v3::{Filter, FilterChain, Listener};
 use envoy_types::pb::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier;
 use envoy_types::pb::envoy::config::route::v3::route::Action;
 use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
 use envoy_types::pb::envoy::config::route::v3::{HeaderMatcher, Route, RouteConfiguration, RouteMatch, VirtualHost};
+use envoy_types::pb::envoy::extensions::filters::network::direct_response::v3::Config as NetworkDirectResponse;
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::ClusterSpecifier as TcpCluster;
 use envoy_types::pb::envoy::r#type::matcher::v3::StringMatcher;
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use holdfast_xds::ResourceType;
-use prost::Message;
+use prost::{Message, Name};
 
 use super::envoy::Envoy;
 
 /// The internal Gateway of HTTPProxies.
 const PROXIES: &str = "holdfast/httpproxy";
 
-/// A request: `[METHOD ]host/path[ header=value…][ on=table][ at=node]`.
+/// A request: `[METHOD ]host/path[ header=value…][ on=table][ at=node]`; on a listener, a connection with TLS.
 #[derive(Clone, Debug)]
 pub struct SimulatedRequest {
     method: String,
@@ -73,12 +78,51 @@ impl SimulatedRequest {
 pub fn answer(envoy: &Envoy, request: &SimulatedRequest) -> String {
     let plain = if &*envoy.id.fleet == PROXIES { "http/8080" } else { "http/80" };
     let table = request.table.as_deref().unwrap_or(plain);
+    if table.starts_with("listener/") {
+        return connection(envoy, table, &request.host);
+    }
     let found = envoy.taken.get(&(ResourceType::Route, table.into()));
     let Some(resource) = found else { return "no configuration".into() };
     let Ok(configuration) = RouteConfiguration::decode(&*resource.body) else { return "undecodable".into() };
     let Some(host) = virtual_host(&configuration, &request.host) else { return "nothing".into() };
     let matched = host.routes.iter().find(|route| route.r#match.as_ref().is_some_and(|m| matches(m, request)));
     matched.map_or_else(|| "nothing".into(), |route| response_of(route, envoy))
+}
+
+/// Returns what happens to a connection with TLS for a server name: a backend as `namespace/name`, `refused`, `requests`
+/// if HTTP is served, `nothing`, or `missing` for a cluster that is not defined.
+fn connection(envoy: &Envoy, listener: &str, server_name: &str) -> String {
+    let found = envoy.taken.get(&(ResourceType::Listener, listener.into()));
+    let Some(resource) = found else { return "no configuration".into() };
+    let Ok(listener) = Listener::decode(&*resource.body) else { return "undecodable".into() };
+    let rank = |chain: &FilterChain| {
+        let names = chain.filter_chain_match.as_ref().map(|wanted| &wanted.server_names[..]).unwrap_or_default();
+        if names.is_empty() { Some(0) } else { names.iter().filter_map(|name| rank_of(name, server_name)).max() }
+    };
+    let ranked = listener.filter_chains.iter().filter_map(|chain| Some((rank(chain)?, chain)));
+    let Some((_, chain)) = ranked.max_by_key(|(rank, _)| *rank) else { return "nothing".into() };
+    if let Some(clusters) = clusters_of_chain(chain) {
+        return backends(clusters.iter().map(String::as_str), envoy, "missing");
+    }
+    let is_refusal = |filter: &Filter| match &filter.config_type {
+        Some(ConfigType::TypedConfig(config)) => config.type_url == NetworkDirectResponse::type_url(),
+        _ => false,
+    };
+    if chain.filters.iter().any(is_refusal) { "refused".into() } else { "requests".into() }
+}
+
+/// Returns the clusters that a filter chain forwards connections to; `None` if it does not forward connections.
+pub(super) fn clusters_of_chain(chain: &FilterChain) -> Option<Vec<String>> {
+    let mut configs = chain.filters.iter().filter_map(|filter| match &filter.config_type {
+        Some(ConfigType::TypedConfig(config)) => Some(config),
+        _ => None,
+    });
+    let proxy = configs.find(|config| config.type_url == TcpProxy::type_url())?;
+    Some(match TcpProxy::decode(&*proxy.value).unwrap_or_default().cluster_specifier {
+        Some(TcpCluster::Cluster(name)) => vec![name],
+        Some(TcpCluster::WeightedClusters(all)) => all.clusters.into_iter().map(|share| share.name).collect(),
+        _ => vec![],
+    })
 }
 
 /// Returns the per-filter configuration that applies to a request, as text: of its route, its virtual host, and the
@@ -110,17 +154,22 @@ fn response_of(route: &Route, envoy: &Envoy) -> String {
                 }
                 _ => vec![],
             };
-            let describe = |name: &&str| match envoy.taken.contains_key(&(ResourceType::Cluster, (*name).into())) {
-                true => {
-                    let mut parts = name.split('/').skip(1);
-                    format!("{}/{}", parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
-                }
-                false => "500".to_owned(),
-            };
-            clusters.iter().map(describe).collect::<Vec<_>>().join("+")
+            backends(clusters.into_iter(), envoy, "500")
         }
         _ => "undefined".into(),
     }
+}
+
+/// Returns the backends of clusters; `missing` for a cluster that is not defined.
+fn backends<'a>(clusters: impl Iterator<Item = &'a str>, envoy: &Envoy, missing: &str) -> String {
+    let describe = |name: &str| match envoy.taken.contains_key(&(ResourceType::Cluster, name.into())) {
+        true => {
+            let mut parts = name.split('/').skip(1);
+            format!("{}/{}", parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
+        }
+        false => missing.to_owned(),
+    };
+    clusters.map(describe).collect::<Vec<_>>().join("+")
 }
 
 /// Returns the body of a direct response of a route, to check texts that must not be in it.
@@ -133,15 +182,19 @@ pub fn body(route: &Route) -> Option<&str> {
 }
 
 fn virtual_host<'a>(configuration: &'a RouteConfiguration, host: &str) -> Option<&'a VirtualHost> {
-    let rank = |domain: &str| match domain.strip_prefix('*') {
-        None => (domain == host).then_some(usize::MAX),
-        Some(suffix) => (host.len() > suffix.len() && host.ends_with(suffix)).then_some(suffix.len()),
-    };
     let ranked = configuration
         .virtual_hosts
         .iter()
-        .filter_map(|known| Some((known.domains.iter().filter_map(|domain| rank(domain)).max()?, known)));
+        .filter_map(|known| Some((known.domains.iter().filter_map(|domain| rank_of(domain, host)).max()?, known)));
     ranked.max_by_key(|(rank, _)| *rank).map(|(_, known)| known)
+}
+
+/// Returns how specific a pattern is for a host; `None` if it does not match.
+fn rank_of(pattern: &str, host: &str) -> Option<usize> {
+    match pattern.strip_prefix('*') {
+        None => (pattern == host).then_some(usize::MAX),
+        Some(suffix) => (host.len() > suffix.len() && host.ends_with(suffix)).then_some(suffix.len()),
+    }
 }
 
 fn matches(wanted: &RouteMatch, request: &SimulatedRequest) -> bool {

@@ -25,9 +25,6 @@ use super::expect::name;
 use super::invariants;
 use super::stage::StoryStage;
 
-/// Kinds of routes that are attached to listeners.
-const ROUTES: [&str; 2] = [kinds::HTTP_ROUTE, kinds::GRPC_ROUTE];
-
 /// Returns the health of the story's Holdfast.
 pub(super) fn health(stage: &StoryStage, engine: &Engine) -> Health {
     let mut connected: BTreeMap<Arc<str>, usize> = BTreeMap::new();
@@ -203,7 +200,7 @@ fn routes_at_closed_listeners_are_in_their_findings(engine: &Engine, health: &He
             let routes =
                 about.iter().flat_map(|finding| &finding.served).filter(|served| served.gateway == gateway.name);
             let routes: BTreeSet<ObjectKey> =
-                routes.map(|served| served.object.key()).filter(|key| ROUTES.contains(&&*key.kind)).collect();
+                routes.map(|served| served.object.key()).filter(|key| kinds::ROUTES.contains(&&*key.kind)).collect();
             let attached = usize::try_from(listener.attached_routes).unwrap_or_default();
             let is_wider = gateway.listeners.iter().any(|other| is_more_specific(other, listener));
             if !about.is_empty() && !is_wider && routes.len() < attached {
@@ -238,10 +235,9 @@ fn routes_in_findings_of_listeners_refer_to_them(engine: &Engine, health: &Healt
             })
         };
         for key in affected(finding) {
-            let references = match engine.objects().get(&key).map(|object| &object.body) {
-                Some(Body::HttpRoute(route)) => &route.parents,
-                Some(Body::GrpcRoute(route)) => &route.parents,
-                _ => continue,
+            let object = engine.objects().get(&key);
+            let Some(references) = object.and_then(|object| object.body.route()).map(|route| route.parents()) else {
+                continue;
             };
             if !references.iter().any(|reference| refers(&key, reference)) {
                 wrong.push(format!("{key} refers to no listener of the finding that affects it: {finding:?}"));
@@ -275,7 +271,7 @@ fn routes_without_any_listener_are_not_there(
 ) {
     let is_lost = |served: &&ServedInstead| {
         let nowhere = served.section.is_empty() && served.listener.is_none();
-        nowhere && ROUTES.contains(&&*served.object.kind) && is_without_connections(served)
+        nowhere && kinds::ROUTES.contains(&&*served.object.kind) && is_without_connections(served)
     };
     for served in health.outages.iter().flat_map(|finding| &finding.served).filter(is_lost) {
         let key = served.object.key();

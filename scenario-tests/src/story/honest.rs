@@ -183,12 +183,12 @@ fn what_is_replaced_is_on_the_page(engine: &Engine, wrong: &mut Vec<String>) {
 /// or an HTTPProxy that translation closes by a condition about the mistake.
 fn what_the_page_lists_has_a_condition(engine: &Engine, wrong: &mut Vec<String>) {
     let report = engine.fallback();
-    let replaced = report.replaced_objects.iter().filter(|known| known.closed_by != ClosedBy::MissingBackend);
-    let replaced = replaced.map(|known| (&known.object, known.scope, known.closed_by));
+    let replaced = report.replaced_objects.iter().map(|known| (&known.object, known.scope, known.closed_by));
     let excluded = report.excluded_objects.iter().map(|known| (&known.object, known.scope, known.closed_by));
+    let listed = replaced.chain(excluded).filter(|(_, _, closed_by)| *closed_by != ClosedBy::MissingBackend);
     let is_listener =
         |(_, scope, by): &(&Identity, Scope, ClosedBy)| *scope == Scope::Listener && *by != ClosedBy::Step;
-    for (object, scope, _) in replaced.chain(excluded).filter(|listed| !is_listener(listed)) {
+    for (object, scope, _) in listed.filter(|listed| !is_listener(listed)) {
         let key = object.key();
         let conditions = conditions_of(engine, &name(&key));
         let fallback = format!("{FALLBACK_CONDITION}=True");

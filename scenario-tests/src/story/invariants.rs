@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use holdfast_api::apis::kinds;
 use holdfast_engine::engine::{Engine, Event};
 use holdfast_graph::{ObjectKey, Step};
 use holdfast_test_support::scopes::{ScopeSeen, scopes};
@@ -145,9 +146,10 @@ fn accounted(
                 decided.step != Step::Current && route.starts_with(&prefix)
             });
             // A route may also differ because of an object that it depends on.
-            let dependant = scope.decided.iter().any(|(node, decided)| {
-                decided.step != Step::Current && !matches!(&*node.key.kind, "HTTPRoute" | "GRPCRoute")
-            });
+            let dependant = scope
+                .decided
+                .iter()
+                .any(|(node, decided)| decided.step != Step::Current && !kinds::ROUTES.contains(&&*node.key.kind));
             if !reported && !dependant {
                 wrong.push(format!("{} serves {route} otherwise than desired, and no step tells of it", envoy.id.node));
             }

@@ -13,6 +13,7 @@ mod honest;
 pub mod invariants;
 pub mod language;
 pub mod never;
+mod never_connections;
 pub mod never_policies;
 mod never_proxies;
 mod never_rules;

@@ -14,7 +14,7 @@ use prost::Message;
 use super::envoy::Envoy;
 use super::expect::name;
 use super::stage::StoryStage;
-use super::{never_policies, never_rules};
+use super::{never_connections, never_policies, never_rules};
 
 /// Checks one Envoy.
 pub fn served(stage: &StoryStage, envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
@@ -36,6 +36,7 @@ pub fn served(stage: &StoryStage, envoy: &Envoy, wanted: &Snapshot, wrong: &mut 
             }
         }
     }
+    never_connections::forwarded(stage, envoy, wrong);
     let listens = envoy.taken.keys().any(|(kind, _)| *kind == ResourceType::Listener);
     if !listens && !wanted.of(ResourceType::Listener).is_empty() {
         wrong.push(format!("{} has no listeners", envoy.id.node));
@@ -101,7 +102,7 @@ pub(super) fn clusters(route: &Route) -> Vec<&str> {
     }
 }
 
-fn is_granted(stage: &StoryStage, from: &str, to: &str) -> bool {
+pub(super) fn is_granted(stage: &StoryStage, from: &str, to: &str) -> bool {
     stage.objects.values().any(|event| match event {
         Event::Applied(object, _) => match &object.body {
             Body::ReferenceGrant(_) => *object.key.namespace == *to && *object.key.name == *from,

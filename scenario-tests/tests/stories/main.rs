@@ -41,6 +41,7 @@ mod seeing;
 mod sets;
 mod silence;
 mod tls;
+mod tls_routes;
 mod weights;
 mod xds_access;
 
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         files::stories(),
         filters::stories(),
         frontend::stories(),
+        tls_routes::stories(),
         gateways::stories(),
         grpc::stories(),
         harness::stories(),

@@ -18,7 +18,7 @@ use holdfast_test_support::matches::choices;
 /// Default number of broken objects for each input.
 const SEEDS: u64 = 40;
 /// Kinds with stored versions.
-const KEPT: [&str; 15] = [
+const KEPT: [&str; 16] = [
     "Backend",
     "BackendConfigPolicy",
     "BackendTLSPolicy",
@@ -33,6 +33,7 @@ const KEPT: [&str; 15] = [
     "ListenerSet",
     "Secret",
     "Service",
+    "TLSRoute",
     "TrafficPolicy",
 ];
 /// The time at which all versions in this test were proven good, in Unix seconds.

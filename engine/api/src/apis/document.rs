@@ -60,6 +60,7 @@ pub(super) fn written(object: &Object, undecoded: Undecoded) -> Option<Value> {
         Body::ListenerSet(set) => vec![("spec", set_spec(set, undecoded)?)],
         Body::HttpRoute(route) => vec![("spec", route_spec(route, undecoded)?)],
         Body::GrpcRoute(route) => vec![("spec", route_spec(route, undecoded)?)],
+        Body::StreamRoute(route) => vec![("spec", route_spec(route, undecoded)?)],
         Body::HttpProxy(proxy) => vec![("spec", proxy_spec(proxy, undecoded)?)],
         Body::Service(service) => vec![("spec", service_spec(service)?)],
         Body::Secret(secret) => vec![("type", value(&secret.kind)?), ("data", secret_data(secret)?)],

@@ -22,6 +22,8 @@ pub mod typed;
 
 use std::sync::Arc;
 
+use gateway::route::RouteView;
+
 pub use decode::{Decoded, decode, decode_defective};
 pub use scheme::{Backfill, KINDS, Kind, ResourceScope};
 
@@ -38,6 +40,8 @@ pub enum Body {
     HttpRoute(Arc<gateway::route::GatewayRoute<gateway::http_route::HttpRule>>),
     /// `gateway.networking.k8s.io` GRPCRoute.
     GrpcRoute(Arc<gateway::route::GatewayRoute<gateway::grpc_route::GrpcRule>>),
+    /// `gateway.networking.k8s.io` TLSRoute.
+    StreamRoute(Arc<gateway::route::GatewayRoute<gateway::stream_route::StreamRule>>),
     /// `gateway.networking.k8s.io` BackendTLSPolicy.
     BackendTlsPolicy(Arc<gateway::backend_tls::BackendTlsPolicy>),
     /// `gateway.networking.k8s.io` ReferenceGrant.
@@ -119,10 +123,18 @@ impl Body {
     /// Returns whether the rule with this index, or any rule where `None`, names an extension that may guard it.
     pub fn names_guard(&self, rule: Option<usize>) -> bool {
         match self {
-            Body::HttpRoute(route) => route.names_guard(rule),
-            Body::GrpcRoute(route) => route.names_guard(rule),
             Body::HttpProxy(proxy) => proxy.names_guard(),
-            _ => false,
+            _ => self.route().is_some_and(|route| route.names_guard(rule)),
+        }
+    }
+
+    /// Returns the route, if the object is a route of Gateway API, of any kind.
+    pub fn route(&self) -> Option<&dyn RouteView> {
+        match self {
+            Body::HttpRoute(route) => Some(&**route),
+            Body::GrpcRoute(route) => Some(&**route),
+            Body::StreamRoute(route) => Some(&**route),
+            _ => None,
         }
     }
 }

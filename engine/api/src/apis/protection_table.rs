@@ -7,6 +7,7 @@ use super::contour::route_protection::protection;
 use super::gateway::backend_tls::BackendTlsSpec;
 use super::gateway::grpc_route::GrpcRule;
 use super::gateway::http_route::HttpRule;
+use super::gateway::stream_route::StreamRule;
 use super::kgateway::backend::Backend;
 use super::kgateway::backend_config::BackendConfigSpec;
 use super::kgateway::direct_response::DirectResponse;
@@ -57,12 +58,13 @@ pub fn reference() -> String {
 }
 
 /// Returns the rows of each kind with fields that are compared.
-fn sheets() -> [(&'static str, Vec<Row>); 10] {
+fn sheets() -> [(&'static str, Vec<Row>); 11] {
     let proxy = protection(&ProxyRoute::default(), false);
     let proxy = proxy.entering.rows.into_iter().chain(proxy.forwarding.rows).collect();
     [
         ("Rules of an HTTPRoute", Sheet::of(&HttpRule::default(), false).rows),
         ("Rules of a GRPCRoute", Sheet::of(&GrpcRule::default(), false).rows),
+        ("Rule of a TLSRoute", Sheet::of(&StreamRule::default(), false).rows),
         ("Routes of an HTTPProxy", proxy),
         ("TrafficPolicy", Sheet::of(&TrafficSpec::default(), false).rows),
         ("ListenerPolicy", ListenerSpec::default().at(None, false).rows),

@@ -258,6 +258,16 @@ pub const KINDS: &[Kind] = &[
         decode: gateway::grant::decode,
     },
     Kind {
+        group: gateway::GROUP,
+        versions: &["v1", "v1alpha3", "v1alpha2"],
+        kind: kinds::TLS_ROUTE,
+        plural: "tlsroutes",
+        scope: ResourceScope::Namespaced,
+        has_status: true,
+        backfill: Backfill::Yes("its rule; parents and hostnames are those of today"),
+        decode: gateway::stream_route::decode,
+    },
+    Kind {
         group: contour::GROUP,
         versions: &["v1alpha1"],
         kind: kinds::EXTENSION_SERVICE,

@@ -4,7 +4,7 @@
 //! configuration.
 
 /// Supported features, in order.
-const SUPPORTED: [&str; 36] = [
+const SUPPORTED: [&str; 39] = [
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
     "GRPCRoute",
@@ -41,6 +41,9 @@ const SUPPORTED: [&str; 36] = [
     "HTTPRouteSchemeRedirect",
     "ListenerSet",
     "ReferenceGrant",
+    "TLSRoute",
+    "TLSRouteModeMixed",
+    "TLSRouteModeTerminate",
 ];
 /// Further features where Holdfast creates Envoys for Gateways.
 const WITH_DATA_PLANES: [&str; 2] = ["GatewayAddressEmpty", "GatewayInfrastructurePropagation"];

@@ -59,7 +59,7 @@ impl DiffSubset {
 
 /// Returns whether an object is a route or an HTTPProxy.
 pub(super) fn is_route(key: &ObjectKey) -> bool {
-    [kinds::HTTP_ROUTE, kinds::GRPC_ROUTE, kinds::HTTP_PROXY].contains(&&*key.kind)
+    *key.kind == *kinds::HTTP_PROXY || kinds::ROUTES.contains(&&*key.kind)
 }
 
 #[cfg(test)]

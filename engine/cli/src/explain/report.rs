@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_api::apis::Body;
 use holdfast_api::fault::Fault;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::snapshot::ObjectSnapshot;
@@ -289,11 +288,8 @@ fn section(objects: &ObjectSnapshot, route: &RouteCandidate) -> Option<String> {
 
 /// Returns the section of a rule that is given by its name, or by its section already.
 pub(crate) fn rule_section(objects: &ObjectSnapshot, object: &ObjectKey, rule: &str) -> String {
-    let named = objects.get(object).and_then(|object| match &object.body {
-        Body::HttpRoute(route) => route.rules.iter().position(|entry| entry.name() == Some(rule)),
-        Body::GrpcRoute(route) => route.rules.iter().position(|entry| entry.name() == Some(rule)),
-        _ => None,
-    });
+    let names = objects.get(object).and_then(|object| object.body.route()).map(|route| route.rule_names());
+    let named = names.into_iter().flatten().position(|name| name == Some(rule));
     named.map_or_else(|| rule.to_owned(), |index| ObjectSection::Rule(index).to_string())
 }
 

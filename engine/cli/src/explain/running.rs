@@ -186,13 +186,11 @@ impl RunningFacts {
 fn may_claim(body: &Body, host: &str) -> bool {
     let any = |hostnames: &[Arc<str>]| hostnames.is_empty() || hostnames.iter().any(|hostname| may_be(hostname, host));
     match body {
-        Body::HttpRoute(route) => any(&route.hostnames),
-        Body::GrpcRoute(route) => any(&route.hostnames),
         Body::HttpProxy(proxy) => {
             let own = proxy.virtual_host.as_ref().and_then(|own| own.written.as_ref());
             own.is_none_or(|own| any(std::slice::from_ref(&own.fqdn)))
         }
-        _ => true,
+        body => body.route().is_none_or(|route| any(route.hostnames())),
     }
 }
 

@@ -32,6 +32,7 @@ fn gets(served: &ServedInstead, limits: ShownLimits) -> String {
         Gets::Status { status } => format!("{section} answers {status}"),
         Gets::Share { status } => format!("a share of the requests to {section} gets status {status}"),
         Gets::Refused => format!("connections to {section} are refused"),
+        Gets::RefusedShare => format!("a share of the connections to {section} is closed"),
         Gets::Untrusted => format!("clients that verify certificates refuse connections to {section}"),
         Gets::NoResponse => format!("requests to {section} get no response"),
         Gets::PortInUse => format!("connections to {section} reach the process or Gateway that uses its port"),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::gateway::route::RouteView;
 use holdfast_api::apis::{Body, kinds};
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_engine::health::view::{Gets, Health, HealthFinding, ServedInstead, Severity};
@@ -212,10 +213,11 @@ impl HostTable {
 fn declared(finding: &HealthFinding, object: &Identity, objects: &ObjectSnapshot) -> Vec<(Arc<str>, String)> {
     let object = objects.get(&object.key());
     let hosts: Vec<String> = match object.map(|object| &object.body) {
-        Some(Body::HttpRoute(route)) => route.hostnames.iter().map(ToString::to_string).collect(),
-        Some(Body::GrpcRoute(route)) => route.hostnames.iter().map(ToString::to_string).collect(),
         Some(Body::HttpProxy(proxy)) => proxy.virtual_host.iter().map(|host| host.fqdn.to_string()).collect(),
-        _ => Vec::new(),
+        body => {
+            let hostnames = body.and_then(Body::route).map(RouteView::hostnames).unwrap_or_default();
+            hostnames.iter().map(ToString::to_string).collect()
+        }
     };
     let gateways = finding.gateways.iter().cloned();
     let gateways: Vec<Arc<str>> = gateways.chain(finding.gateways.is_empty().then(|| NO_GATEWAY.into())).collect();

@@ -120,6 +120,11 @@ pub fn stream(listener: &str) -> String {
     format!("stream/{listener}")
 }
 
+/// Returns the name of one host of a listener that forwards connections by the server name.
+pub fn server(listener: &str, host: &Host) -> String {
+    format!("{listener}/{}", host.domain())
+}
+
 /// Returns the name of the filter chain of a listener that refuses connections.
 pub fn refusal(listener: &str) -> String {
     format!("refuse/{listener}")

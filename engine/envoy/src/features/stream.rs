@@ -24,8 +24,9 @@ pub const ADDRESSES: &str = "envoy.filters.network.rbac";
 /// A TCP proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// The backends with their weights; never empty, no weight is 0.
-    pub backends: Vec<(BackendCluster, u32)>,
+    /// The backends with their weights; never empty, no weight is 0. Connections of the share of a missing backend,
+    /// which is unset, are closed.
+    pub backends: Vec<(Option<BackendCluster>, u32)>,
     /// Allow or deny list of client addresses.
     pub ip_filter: Option<IpFilter>,
     /// The objects that configure the proxy.
@@ -40,11 +41,15 @@ impl Stream {
             let rbac = Rbac { rules: Some(filter.rules()), stat_prefix: prefix.clone(), ..Default::default() };
             listener::filter(ADDRESSES, &rbac)
         });
+        let cluster = |backend: &Option<BackendCluster>| match backend {
+            Some(backend) => names::cluster(backend),
+            None => names::MISSING_BACKEND.to_owned(),
+        };
         let to = match self.backends.as_slice() {
-            [(only, _)] => ClusterSpecifier::Cluster(names::cluster(only)),
+            [(only, _)] => ClusterSpecifier::Cluster(cluster(only)),
             several => {
-                let share = |(backend, weight): &(BackendCluster, u32)| ClusterWeight {
-                    name: names::cluster(backend),
+                let share = |(backend, weight): &(Option<BackendCluster>, u32)| ClusterWeight {
+                    name: cluster(backend),
                     weight: *weight,
                     ..Default::default()
                 };

@@ -118,11 +118,11 @@ mod tests {
         let range = |text| IpRange::read(false, text).map(|range| IpFilter { allow: true, ranges: vec![range] });
         let to = Stream {
             backends: vec![(
-                BackendCluster {
+                Some(BackendCluster {
                     place: EndpointSource::Service(service),
                     protocol: BackendProtocol::Http1,
                     tuned: None,
-                },
+                }),
                 1,
             )],
             ip_filter: from.and_then(range),

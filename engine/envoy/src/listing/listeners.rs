@@ -11,12 +11,11 @@ use prost::{Message, Name};
 
 use super::{ListedEntry, origins};
 
-/// Kinds with objects that a listener is made from in any number.
-const MANY: [&str; 3] = [kinds::HTTP_ROUTE, kinds::GRPC_ROUTE, kinds::HTTP_PROXY];
-
 pub(super) fn entries(resource: &Resource) -> Vec<ListedEntry> {
     let Ok(listener) = Listener::decode(&*resource.body) else { return ListedEntry::undecodable(resource) };
-    let owners: Vec<ObjectKey> = origins(&resource.origins).filter(|key| !MANY.contains(&&*key.kind)).collect();
+    // A listener is made from any number of routes.
+    let is_route = |key: &ObjectKey| *key.kind == *kinds::HTTP_PROXY || kinds::ROUTES.contains(&&*key.kind);
+    let owners: Vec<ObjectKey> = origins(&resource.origins).filter(|key| !is_route(key)).collect();
     let chains = listener.filter_chains.iter().chain(&listener.default_filter_chain);
     chains.map(|chain| ListedEntry::new(resource, matches(chain), action(chain)).owned_by(owners.clone())).collect()
 }

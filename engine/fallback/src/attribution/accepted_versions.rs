@@ -69,14 +69,15 @@ pub(super) fn unaccepted_in(
 fn is_accepted(object: &Arc<Object>, gateway: &ObjectKey, proof: &Proof, inputs: &StepInputs<'_>) -> bool {
     let translator = &*inputs.translator;
     match &object.body {
-        Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_) => {
+        body if body.route().is_some() || matches!(body, Body::HttpProxy(_)) => {
             let plan = translator.try_route(&object.key, &alone(object), inputs.objects);
             plan.is_some_and(|plan| {
                 let unproven = translator.parts_of(gateway, &plan, |part, context| {
                     let (with_policies, bare) = (part.encoded(context).1, part.bare_content(context));
                     !proof.is_proven(&with_policies) && !proof.is_proven(&bare)
                 });
-                unproven.is_empty()
+                let streams = translator.streams_of(gateway, &plan);
+                unproven.is_empty() && streams.iter().all(|(content, _)| proof.is_proven(content))
             })
         }
         Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => {

@@ -17,6 +17,10 @@ use super::{About, Objection};
 /// Returns objections to backends of the route's units that must not receive requests.
 pub(super) fn check(key: &ObjectKey, plan: &RoutePlan, overlay: &Overlay, today: &Today<'_>) -> BTreeSet<Objection> {
     let mut found = BTreeSet::new();
+    if let Some(stream) = &plan.stream {
+        let why = stream.backends().filter_map(|backend| wrong(key, &backend.place, overlay, today));
+        found.extend(why.map(|why| Objection::new(stream.node.clone(), About::Backend, why)));
+    }
     for rendered in &plan.routes {
         let route = &rendered.route;
         for target in of(route) {

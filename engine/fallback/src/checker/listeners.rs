@@ -10,7 +10,7 @@ use holdfast_api::apis::kinds;
 use holdfast_api::section;
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::gateway::GatewayPlan;
-use holdfast_translate::listener::{ListenerPlan, ListenerState};
+use holdfast_translate::listener::{ListenerPlan, ListenerState, Traffic};
 use holdfast_translate::overlay::Overlay;
 
 use super::clients;
@@ -82,8 +82,8 @@ fn pairs<'a>(desired: &'a GatewayPlan, served: &'a GatewayPlan) -> Option<Vec<(&
 /// Checks whether a served listener has the port, the host and the permitted routes of the desired one.
 fn has_same_claims(wanted: &ListenerPlan, listener: &ListenerPlan) -> bool {
     let claims = |plan: &ListenerPlan| {
-        let ListenerPlan { name, set, port, https, hostname, .. } = plan;
-        (name.clone(), set.clone(), *port, *https, hostname.clone())
+        let ListenerPlan { name, set, port, https, traffic, hostname, .. } = plan;
+        (name.clone(), set.clone(), *port, *https, *traffic, hostname.clone())
     };
     claims(wanted) == claims(listener) && wanted.kinds == listener.kinds && wanted.namespaces == listener.namespaces
 }
@@ -112,7 +112,8 @@ fn wrong_state(wanted: &ListenerPlan, listener: &ListenerPlan, overlay: &Overlay
 /// Returns what a serving TLS listener lacks: a certificate, or the verification of client certificates.
 fn lacking_verification(listener: &ListenerPlan, world: &World<'_>, today: &Today<'_>) -> Vec<&'static str> {
     let mut lacking = Vec::new();
-    if listener.certificates.is_empty() && listener.stream.is_none() {
+    let is_terminated = listener.stream.is_none() && listener.traffic != Traffic::Passthrough;
+    if is_terminated && listener.certificates.is_empty() {
         lacking.push("it would serve TLS without a certificate");
     }
     let host = listener.hostname.as_deref().filter(|_| listener.proxies);

@@ -172,7 +172,7 @@ fn route(
 
 /// Returns the route objects that the overlay affects.
 fn routes(overlay: &Overlay, world: &World<'_>) -> BTreeSet<ObjectKey> {
-    let is_route = |key: &ObjectKey| matches!(&*key.kind, kinds::HTTP_ROUTE | kinds::GRPC_ROUTE);
+    let is_route = |key: &ObjectKey| kinds::ROUTES.contains(&&*key.kind);
     let mut routes = BTreeSet::new();
     for key in overlay.keys() {
         if is_route(key) {

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::references::ParentRef;
 use holdfast_api::apis::kinds;
@@ -104,11 +103,8 @@ fn allowed_at(
     world: &World<'_>,
     today: &Today<'_>,
 ) -> BTreeSet<Place> {
-    let (parents, hostnames) = match &object.body {
-        Body::HttpRoute(route) => (&route.parents, &route.hostnames),
-        Body::GrpcRoute(route) => (&route.parents, &route.hostnames),
-        _ => return BTreeSet::new(),
-    };
+    let Some(route) = object.body.route() else { return BTreeSet::new() };
+    let (parents, hostnames) = (route.parents(), route.hostnames());
     let named = parents.iter().any(|parent| names(parent, &object.key, world.gateway, listener));
     let serves = listener.state == ListenerState::Serving && listener.kinds.contains(&*object.key.kind);
     if !serves || !named || !allows_route(listener, &object.key, world, today) {

@@ -90,11 +90,12 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
     let was = remove_stand_in(derived, key);
     let (section, rules): (fn(usize) -> ObjectSection<'static>, _) =
         match world.objects.get(key).map(|object| &object.body) {
-            Some(Body::HttpRoute(route)) => (ObjectSection::Rule, route.rules.len()),
-            Some(Body::GrpcRoute(route)) => (ObjectSection::Rule, route.rules.len()),
             Some(Body::HttpProxy(proxy)) => (ObjectSection::ProxyRoute, proxy.routes.len()),
             // Services, and objects that cannot be read at all, are served in their current form.
-            _ => return,
+            body => match body.and_then(Body::route) {
+                Some(route) => (ObjectSection::Rule, route.rule_names().len()),
+                None => return,
+            },
         };
     for index in 0..rules {
         let node = Node::section(key.clone(), section(index).to_string());

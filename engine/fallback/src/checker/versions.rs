@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::contour::http_proxy::HttpProxy;
+use holdfast_api::apis::gateway::route::RouteView;
 use holdfast_api::object::Object;
 use holdfast_check::{certificate, host};
 use holdfast_graph::ObjectKey;
@@ -125,7 +126,8 @@ fn is_never(object: &Object) -> bool {
 /// served in their current version.
 fn may_be_served_in_another_version(body: &Body) -> bool {
     match body {
-        Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_) | Body::Service(_) | Body::Secret(_) => true,
+        Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::StreamRoute(_) | Body::HttpProxy(_) => true,
+        Body::Service(_) | Body::Secret(_) => true,
         // For policies, a separate check compares the protection.
         Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => true,
         Body::BackendConfigPolicy(_)
@@ -149,11 +151,13 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
 /// hostname of a proven version.
 fn may_claim(key: &ObjectKey, desired: &Object, served: &Object, world: &World<'_>) -> bool {
     match (&desired.body, &served.body) {
-        (Body::HttpRoute(now), Body::HttpRoute(then)) if now.parents != then.parents => false,
-        (Body::GrpcRoute(now), Body::GrpcRoute(then)) if now.parents != then.parents => false,
-        (Body::HttpRoute(_), Body::HttpRoute(_)) | (Body::GrpcRoute(_), Body::GrpcRoute(_)) => {
+        (Body::HttpRoute(_), Body::HttpRoute(_))
+        | (Body::GrpcRoute(_), Body::GrpcRoute(_))
+        | (Body::StreamRoute(_), Body::StreamRoute(_)) => {
+            let parents = |object: &Object| object.body.route().map(|route| route.parents().to_vec());
             let (now, then) = (hostnames(desired), hostnames(served));
-            now == then || may_be_lent(now, then, key, &desired.metadata.uid, world)
+            parents(desired) == parents(served)
+                && (now == then || may_be_lent(now, then, key, &desired.metadata.uid, world))
         }
         (Body::HttpProxy(now), Body::HttpProxy(then)) => {
             let claims = |proxy: &HttpProxy| HttpProxy { routes: Vec::new(), ..proxy.clone() };
@@ -165,8 +169,8 @@ fn may_claim(key: &ObjectKey, desired: &Object, served: &Object, world: &World<'
         (Body::BackendTlsPolicy(now), Body::BackendTlsPolicy(then)) => now.targets == then.targets,
         (Body::TrafficPolicy(_) | Body::ListenerPolicy(_), _) => false,
         (Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_), _) => false,
-        (Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_), _)
-        | (_, Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_)) => false,
+        (Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::StreamRoute(_) | Body::HttpProxy(_), _)
+        | (_, Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::StreamRoute(_) | Body::HttpProxy(_)) => false,
         _ => true,
     }
 }
@@ -187,11 +191,7 @@ fn may_be_lent(now: &[Arc<str>], then: &[Arc<str>], key: &ObjectKey, uid: &str, 
 
 /// Returns the hostnames of a route in their written form.
 pub(super) fn hostnames(object: &Object) -> &[Arc<str>] {
-    match &object.body {
-        Body::HttpRoute(route) => &route.hostnames,
-        Body::GrpcRoute(route) => &route.hostnames,
-        _ => &[],
-    }
+    object.body.route().map(RouteView::hostnames).unwrap_or_default()
 }
 
 /// Compares the content of two versions. Of routes, only the rules come from an earlier version, and each of them may be
@@ -204,6 +204,11 @@ fn same_content(proven: &Body, served: &Body, desired: Option<&Body>) -> bool {
         }
         (Body::GrpcRoute(proven), Body::GrpcRoute(served)) => {
             let now = desired.and_then(|now| if let Body::GrpcRoute(now) = now { Some(&now.rules[..]) } else { None });
+            of_either(&proven.rules, &served.rules, now)
+        }
+        (Body::StreamRoute(proven), Body::StreamRoute(served)) => {
+            let now =
+                desired.and_then(|now| if let Body::StreamRoute(now) = now { Some(&now.rules[..]) } else { None });
             of_either(&proven.rules, &served.rules, now)
         }
         (Body::HttpProxy(proven), Body::HttpProxy(served)) => {

@@ -33,6 +33,9 @@ pub(crate) fn hybrid(desired: Option<&Object>, last: &Arc<Object>) -> Arc<Object
     let body = match (&desired.body, &last.body) {
         (Body::HttpRoute(desired), Body::HttpRoute(last)) => Body::HttpRoute(Arc::new(under_claims(desired, last))),
         (Body::GrpcRoute(desired), Body::GrpcRoute(last)) => Body::GrpcRoute(Arc::new(under_claims(desired, last))),
+        (Body::StreamRoute(desired), Body::StreamRoute(last)) => {
+            Body::StreamRoute(Arc::new(under_claims(desired, last)))
+        }
         (Body::HttpProxy(desired), Body::HttpProxy(last)) => {
             Body::HttpProxy(Arc::new(HttpProxy { routes: last.routes.clone(), ..(**desired).clone() }))
         }

@@ -43,6 +43,7 @@ pub fn lost(desired: &Object, last: &Body, context: &Context) -> Option<Lack> {
         (Body::DirectResponse(now), Body::DirectResponse(last)) => spec(&**now, &[], &**last, trusted),
         (Body::HttpRoute(now), Body::HttpRoute(last)) => rules(now, last, context),
         (Body::GrpcRoute(now), Body::GrpcRoute(last)) => rules(now, last, context),
+        (Body::StreamRoute(now), Body::StreamRoute(last)) => rules(now, last, context),
         (Body::HttpProxy(now), Body::HttpProxy(last)) => proxy_protection::lost(now, last, context.host_is_filtered),
         // `hybrid.rs` decides about other kinds, or they are never backfilled.
         _ => None,

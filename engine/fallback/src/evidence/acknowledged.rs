@@ -1,7 +1,8 @@
 //! Contents that an acknowledged resource proves, from its bytes.
 
+use holdfast_envoy::inspect::chain_parts::{self, ChainParts};
 use holdfast_envoy::inspect::clusters::shape;
-use holdfast_envoy::inspect::{chain_parts, routes};
+use holdfast_envoy::inspect::routes;
 use holdfast_graph::Content;
 use holdfast_xds::{Resource, ResourceType};
 
@@ -17,5 +18,6 @@ pub(super) fn proven(kind: ResourceType, resource: &Resource) -> Vec<Content> {
 
 /// Returns the contents that an acknowledged listener proves.
 pub(super) fn listener_contents(body: &[u8]) -> Vec<Content> {
-    chain_parts::parts(body).into_iter().flat_map(|parts| parts.filters.into_iter().chain([parts.own])).collect()
+    let contents = |parts: ChainParts| parts.filters.into_iter().chain([parts.own, parts.placed]);
+    chain_parts::parts(body).into_iter().flat_map(contents).collect()
 }

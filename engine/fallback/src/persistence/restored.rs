@@ -105,7 +105,7 @@ fn refused_type(node: &Node) -> ResourceType {
         | kinds::BACKEND_CONFIG_POLICY
         | kinds::BACKEND_TLS_POLICY
         | kinds::EXTENSION_SERVICE => ResourceType::Cluster,
-        kinds::HTTP_ROUTE | kinds::GRPC_ROUTE => ResourceType::Route,
+        kind if kinds::ROUTES.contains(&kind) => ResourceType::Route,
         _ if matches!(section, Rule(_) | ProxyRoute(_) | Include(_)) => ResourceType::Route,
         _ => ResourceType::Listener,
     }

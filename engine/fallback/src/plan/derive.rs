@@ -277,7 +277,9 @@ fn changed(held: &BTreeSet<ObjectKey>, left_out: &mut LeftOut, world: &World<'_>
         let unproven = world.translator.parts_of(world.gateway, plan, |part, context| {
             !(world.proof.is_proven(&part.encoded(context).1) || world.is_new_by_policies(part, context))
         });
-        let nodes: BTreeSet<Node> = unproven.into_iter().map(|(_, node)| node).collect();
+        let streams = world.translator.streams_of(world.gateway, plan).into_iter();
+        let streams = streams.filter(|(content, _)| !world.proof.is_proven(content));
+        let nodes: BTreeSet<Node> = unproven.into_iter().chain(streams).map(|(_, node)| node).collect();
         if nodes.is_empty() {
             continue;
         }
@@ -348,9 +350,10 @@ fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Brok
     broken
 }
 
-/// Checks whether a node is the unit of a filter chain.
+/// Checks whether a node is the unit of filter chains.
 pub(crate) fn is_chain(node: &Node) -> bool {
-    matches!(ObjectSection::parse(&node.section), ObjectSection::Listener(_) | ObjectSection::Host)
+    kinds::STREAM_ROUTES.contains(&&*node.key.kind)
+        || matches!(ObjectSection::parse(&node.section), ObjectSection::Listener(_) | ObjectSection::Host)
 }
 
 /// Returns the fault of a node with refused content. The verdict has the field of the generation that was refused; in the

@@ -23,7 +23,7 @@ const UNTRANSLATED: &str = "it cannot be translated";
 /// Returns why this version may not be served now, as far as is known.
 pub(super) fn unfit(object: &Arc<Object>, world: &World<'_>) -> Option<Unfit> {
     match &object.body {
-        Body::HttpRoute(_) | Body::GrpcRoute(_) => route(object, world),
+        Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::StreamRoute(_) => route(object, world),
         Body::HttpProxy(_) => proxy(object, world),
         Body::Secret(secret) => certificate(secret, world),
         Body::Service(_) => None,

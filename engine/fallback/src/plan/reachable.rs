@@ -26,7 +26,7 @@ pub(crate) type DesiredRules = BTreeSet<Arc<str>>;
 pub(super) fn with_backends_of_today(version: Arc<Object>, world: &World<'_>) -> (Arc<Object>, DesiredRules) {
     let none = DesiredRules::new();
     let Some(desired) = world.objects.get(&version.key) else { return (version, none) };
-    let has_rules = matches!(version.body, Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_));
+    let has_rules = version.body.route().is_some() || matches!(version.body, Body::HttpProxy(_));
     if !has_rules || version.body == desired.body {
         return (version, none);
     }
@@ -48,6 +48,10 @@ pub(super) fn with_backends_of_today(version: Arc<Object>, world: &World<'_>) ->
         (Body::GrpcRoute(then), Body::GrpcRoute(now)) => {
             let (rules, taken) = rules(&then.rules, &now.rules, &lost, is_good_now);
             (Body::GrpcRoute(Arc::new(GatewayRoute { rules, ..(**then).clone() })), taken)
+        }
+        (Body::StreamRoute(then), Body::StreamRoute(now)) => {
+            let (rules, taken) = rules(&then.rules, &now.rules, &lost, is_good_now);
+            (Body::StreamRoute(Arc::new(GatewayRoute { rules, ..(**then).clone() })), taken)
         }
         (Body::HttpProxy(then), Body::HttpProxy(now)) => {
             let (routes, taken) = proxy_routes(&then.routes, &now.routes, &lost, is_good_now);

@@ -417,9 +417,7 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn serves(&self, key: &ObjectKey) -> bool {
-        matches!(
-            &*key.kind,
-            kinds::GATEWAY | kinds::LISTENER_SET | kinds::HTTP_ROUTE | kinds::GRPC_ROUTE | kinds::HTTP_PROXY
-        )
+        let kind = &*key.kind;
+        matches!(kind, kinds::GATEWAY | kinds::LISTENER_SET | kinds::HTTP_PROXY) || kinds::ROUTES.contains(&kind)
     }
 }

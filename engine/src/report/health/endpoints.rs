@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use holdfast_api::apis::{Body, kinds};
 use holdfast_api::fault::Class;
-use holdfast_api::section::STREAM;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::model::{Action, ServicePort, WeightedBackend};
 use holdfast_fallback::served_state::speaking;
@@ -86,21 +85,21 @@ pub(super) fn services_without_endpoints(engine: &Engine, found: &mut Vec<Object
     }
 }
 
-/// Adds the hosts of HTTPProxies of which connections are forwarded to Services without endpoints only.
+/// Adds the hosts of routes and HTTPProxies of which connections are forwarded to Services without endpoints only.
 fn connections_without_endpoints<'a>(
     engine: &Engine,
     empty: &'a BTreeSet<ServicePort>,
     down: &mut BTreeSet<&'a ServicePort>,
     effects: &mut Vec<Effect>,
 ) {
-    for TcpHost { root, gateway, host, services } in engine.translator.tcp_hosts() {
+    for TcpHost { root, section, gateway, host, services } in engine.translator.tcp_hosts() {
         if services.is_empty() || !services.iter().all(|service| empty.contains(*service)) {
             continue;
         }
         down.extend(services.iter().filter_map(|service| empty.get(*service)));
         effects.push(Effect {
             gateway: gateway.namespaced_name().into(),
-            section: STREAM.into(),
+            section: section.into(),
             gets: Gets::Refused,
             hosts: BTreeSet::from([host.into()]),
             causes: services.iter().map(|service| service.key.clone()).collect(),

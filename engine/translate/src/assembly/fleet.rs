@@ -4,6 +4,7 @@
 pub mod connections;
 mod levels;
 mod remotes;
+pub(crate) mod streams;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,10 +25,12 @@ use imbl::OrdMap;
 pub use levels::GatewayGuards;
 use levels::{speaks, with_policies};
 
+use self::streams::{StreamTable, Streams};
 use super::{chains, placeholders, ports};
 use crate::outcome::gateway::GatewayPlan;
 use crate::outcome::listener::{ListenerPlan, ListenerState};
 use crate::outcome::route::{Rendered, RoutePlan};
+use crate::policy::connections::Connections;
 use crate::policy::level::{Level, LevelPlan, Scope};
 
 /// The status of a request for a host of another listener: the connection does not serve that host.
@@ -158,6 +161,8 @@ pub(crate) struct Fleet {
     /// Certificates that are served in another version than the desired one.
     held_certificates: BTreeMap<ObjectKey, Arc<Resource>>,
     routes: BTreeMap<ObjectKey, Arc<RoutePlan>>,
+    /// Routes of connections, by listener.
+    streams: StreamTable,
     /// Tables of listeners that are closed because the required validation of client certificates is not available.
     unvalidated: BTreeSet<TableName>,
     dirty_hosts: BTreeSet<(TableName, Host)>,
@@ -196,6 +201,7 @@ impl Fleet {
             filter_secrets: BTreeMap::new(),
             held_certificates: BTreeMap::new(),
             routes: BTreeMap::new(),
+            streams: StreamTable::default(),
             unvalidated: BTreeSet::new(),
             dirty_hosts: BTreeSet::new(),
             dirty_tables: BTreeSet::new(),
@@ -229,14 +235,33 @@ impl Fleet {
         hosts.map(|(name, (host, state))| (name, host, state.routes.values().map(|rendered| &**rendered)))
     }
 
+    /// Returns the routes of connections of a listener; none where a policy closes the listener.
+    pub(crate) fn streams_at(&self, listener: &ListenerPlan) -> Option<&Streams> {
+        let is_closed = self.is_closed_at(&Scope::Table(listener.table()));
+        self.streams.at(listener).filter(|_| !is_closed)
+    }
+
+    /// Returns the units of the chains of a listener that forwards connections, by chain name.
+    pub(crate) fn stream_units(&self, listener: &ListenerPlan) -> Vec<(String, Node)> {
+        self.streams.units(listener)
+    }
+
+    /// Returns the contents of a route of connections at all its places.
+    pub(crate) fn stream_contents(&self, plan: &RoutePlan, connections: &Connections) -> Vec<(Content, Node)> {
+        streams::contents((&self.key, &self.plan), plan, connections)
+    }
+
     /// Returns the contents of a route object at all its places.
     pub(crate) fn contents(&self, plan: &RoutePlan) -> Vec<(Content, Node)> {
-        self.contents_of(plan, |_| true)
+        let streams = self.stream_contents(plan, &self.levels.connections);
+        in_order(self.contents_of(plan, |_| true).into_iter().chain(streams))
     }
 
     /// Returns the contents of a route object at all its places under these policy settings of the Gateway.
     pub(crate) fn contents_under_levels(&self, plan: &RoutePlan, levels: &LevelPlan) -> Vec<(Content, Node)> {
-        in_order(self.placed_under(plan, levels).map(|(_, context, served)| (served.encoded(context).1, served.node())))
+        let placed = self.placed_under(plan, levels);
+        let contents = placed.map(|(_, context, served)| (served.encoded(context).1, served.node()));
+        in_order(contents.chain(self.stream_contents(plan, &levels.connections)))
     }
 
     /// Returns the contents of the routes that a predicate selects.
@@ -284,7 +309,12 @@ impl Fleet {
         let backends = self.backends.keys().cloned().map(Remote::Backend);
         let remote = backends.chain(self.remotes.keys().cloned()).find(|remote| names::remote(remote) == cluster)?;
         let uses = |rendered: &Rendered| rendered.route.uses().contains(&remote);
-        let users = self.routes.values().flat_map(|plan| self.contents_of(plan, uses)).collect();
+        let of_plan = |plan: &Arc<RoutePlan>| {
+            let stream = plan.stream.as_ref().filter(|stream| stream.uses().contains(&remote));
+            let streams = stream.map(|_| self.stream_contents(plan, &self.levels.connections)).unwrap_or_default();
+            self.contents_of(plan, uses).into_iter().chain(streams)
+        };
+        let users = self.routes.values().flat_map(of_plan).collect();
         Some((remote, users))
     }
 
@@ -425,6 +455,7 @@ impl Fleet {
         if let Some(new) = &new {
             self.put_routes(new, |_| true);
         }
+        self.dirty_listeners |= self.streams.replace(&self.key, route, old.as_deref(), new.as_deref());
         let remotes = |plan: Option<&Arc<RoutePlan>>| plan.map(|plan| plan.remotes()).unwrap_or_default();
         let (before, after) = (remotes(old.as_ref()), remotes(new.as_ref()));
         after.difference(&before).for_each(|remote| self.use_remote(remote, route));
@@ -439,7 +470,7 @@ impl Fleet {
     pub(crate) fn has(&self, route: &ObjectKey, plan: &RoutePlan) -> bool {
         let same = |known: &Arc<RoutePlan>| {
             (&known.places, &known.lent) == (&plan.places, &plan.lent)
-                && known.routes == plan.routes
+                && (&known.routes, &known.stream) == (&plan.routes, &plan.stream)
                 && known.backends == plan.backends
                 && known.host == plan.host
         };
@@ -660,7 +691,7 @@ impl Fleet {
 
     fn finish_listeners(&mut self) {
         let plan = self.plan.clone();
-        let ports = ports::ports(&self.key, &plan, &self.levels.connections, |table| self.filters(table));
+        let ports = ports::ports(&self.key, &plan, &self.levels.connections, |table| self.filters(table), self);
         let names: BTreeSet<String> = ports.iter().map(|(port, _)| names::listener(port.address.port())).collect();
         let gone: Vec<_> =
             self.snapshot.of(ResourceType::Listener).keys().filter(|name| !names.contains(&***name)).cloned().collect();

@@ -8,6 +8,7 @@ use holdfast_envoy::features::chain::ChainFilter;
 use holdfast_envoy::model::table::TableName;
 use holdfast_graph::{ObjectKey, Origins};
 
+use super::fleet::{Fleet, streams};
 use crate::outcome::gateway::GatewayPlan;
 use crate::outcome::listener::ListenerState;
 use crate::policy::connections::{Connection, Connections};
@@ -18,9 +19,10 @@ pub(crate) fn ports(
     plan: &GatewayPlan,
     connections: &Connections,
     filters: impl Fn(&TableName) -> Vec<ChainFilter>,
+    fleet: &Fleet,
 ) -> Vec<(GatewayPort, Origins)> {
     let numbers: BTreeSet<u16> = plan.all().filter(|l| l.state != ListenerState::Out).map(|l| l.port).collect();
-    numbers.into_iter().map(|number| port(key, number, plan, connections, &filters)).collect()
+    numbers.into_iter().map(|number| port(key, number, plan, connections, &filters, fleet)).collect()
 }
 
 fn port(
@@ -29,6 +31,7 @@ fn port(
     plan: &GatewayPlan,
     connections: &Connections,
     filters: impl Fn(&TableName) -> Vec<ChainFilter>,
+    fleet: &Fleet,
 ) -> (GatewayPort, Origins) {
     let mut chains: Vec<Chain> = Vec::new();
     let mut origins = Origins::one(key.clone());
@@ -63,6 +66,14 @@ fn port(
                 let settings = settings_of(connections.tables.get(&table), &mut origins);
                 chains.push(Chain::Http { table, proxies, filters, settings });
             }
+            (true, ListenerState::Serving) if listener.forwards() => {
+                let streams = fleet.streams_at(listener);
+                let routes = streams.into_iter().flatten().filter_map(|(_, ranked)| ranked.values().next());
+                let own = listener.certificates.iter().chain(routes.map(|route| &route.node.key));
+                let connection = connections.tables.get(&listener.table()).cloned().unwrap_or_default();
+                origins = Origins::union([&origins, &own.cloned().collect::<Origins>(), &connection.origins]);
+                chains.extend(streams::of_listener(listener, streams, &connection, &chains));
+            }
             (true, ListenerState::Serving) => {
                 let stream = listener.stream.iter().flat_map(|stream| &stream.origins);
                 let own: Origins = listener.certificates.iter().chain(stream).cloned().collect();
@@ -73,7 +84,8 @@ fn port(
                 let settings = settings_of(connection, &mut origins);
                 chains.push(super::chains::chain(listener, filters, settings));
             }
-            (true, _) if super::chains::refuses(&chains, host.as_ref()) => {}
+            // Envoy rejects two chains with equal matches.
+            (true, _) if super::chains::has_host(&chains, &listener.host()) => {}
             (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),
         }
     }

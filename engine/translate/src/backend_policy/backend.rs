@@ -43,6 +43,10 @@ pub(crate) struct Referrer<'a> {
 pub(crate) enum Sent {
     /// Client requests.
     Requests,
+    /// Connections of clients, which Envoy forwards as bytes.
+    Connections,
+    /// Connections of clients that are encrypted already: Envoy does not add TLS.
+    Encrypted,
     /// Mirrored requests, or requests that Envoy itself makes. Envoy does not check where these go.
     Others,
 }
@@ -144,7 +148,8 @@ fn port_of_service(
         Ok(upstream) => upstream,
         Err((policy, message)) => return Err(closed(referrer, policy, message)),
     };
-    if TLS_PROTOCOLS.contains(&&*port.app_protocol) && upstream.tls.is_none() {
+    let may_lack_tls = upstream.tls.is_some() || referrer.sent == Sent::Encrypted;
+    if TLS_PROTOCOLS.contains(&&*port.app_protocol) && !may_lack_tls {
         let message = format!(
             "port {number} of Service {} has appProtocol {:?}, and no policy states which certificates are trusted: attach a BackendTLSPolicy",
             key.namespaced_name(),

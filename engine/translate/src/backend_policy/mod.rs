@@ -33,7 +33,7 @@ use holdfast_graph::{ObjectKey, Role};
 use notes::Notes;
 pub(super) use served::served;
 
-use crate::backend_policy::backend::Referrer;
+use crate::backend_policy::backend::{Referrer, Sent};
 use crate::precedence::attachment::Section;
 use crate::precedence::rank;
 use crate::reader::Reader;
@@ -92,13 +92,14 @@ pub(crate) fn of(
     let found = find(target, reader)?;
     let behalf = Behalf { key: referrer.route, section: referrer.section, role: referrer.role };
     let (mut configured, mut tls) = (Configured::default(), None);
-    for object in found.tls.iter().chain(&found.configs) {
+    let is_encrypted = referrer.sent == Sent::Encrypted;
+    for object in found.tls.iter().filter(|_| !is_encrypted).chain(&found.configs) {
         reader.edge(behalf.key, behalf.section, &object.key, behalf.role);
         let mut notes = Notes::default();
         let settings = read(object, behalf, reader, &mut notes);
         let Some(settings) = settings else { return Err(refused(&object.key, target.key, &notes.sentence())) };
         configured.fill(settings.configured);
-        tls = tls.or(settings.tls);
+        tls = tls.or(settings.tls).filter(|_| !is_encrypted);
     }
     if configured.origins.is_empty() {
         return Ok(Upstream::default());

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::references::ParentRef;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Object;
@@ -20,13 +19,9 @@ use crate::outcome::gateway::GatewayPlan;
 use crate::outcome::listener::{ListenerPlan, ListenerState};
 use crate::reader::Reader;
 
-/// Returns the parents and hostnames of an HTTPRoute or GRPCRoute.
+/// Returns the parents and hostnames of a route.
 pub(crate) fn written(object: &Object) -> Option<(&[ParentRef], &[Arc<str>])> {
-    match &object.body {
-        Body::HttpRoute(route) => Some((&route.parents, &route.hostnames)),
-        Body::GrpcRoute(route) => Some((&route.parents, &route.hostnames)),
-        _ => None,
-    }
+    object.body.route().map(|route| (route.parents(), route.hostnames()))
 }
 
 /// Computes the claims of a route; `None` where the route is deleted.

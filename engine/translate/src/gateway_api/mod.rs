@@ -12,6 +12,7 @@ pub(crate) mod infrastructure;
 pub(crate) mod parents;
 pub(crate) mod route;
 pub(crate) mod rule;
+mod stream;
 pub(crate) mod today;
 pub(crate) mod weighted;
 

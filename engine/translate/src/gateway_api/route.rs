@@ -19,7 +19,7 @@ use holdfast_graph::ObjectKey;
 
 use super::claims;
 use super::rule::{self, Outcome, ReadRule};
-use super::{grpc, http, today};
+use super::{grpc, http, stream, today};
 use crate::httpproxy::neighbours;
 use crate::incremental::guard;
 use crate::narrowing::{self, Ranked};
@@ -40,6 +40,9 @@ pub(crate) fn plan(
     let object = reader.object(key)?;
     if claims.anothers {
         return Some(RoutePlan::default());
+    }
+    if let Body::StreamRoute(route) = &object.body {
+        return Some(finished(stream::plan(object, route, claims, closed, settings, reader)));
     }
     let mut plan = RoutePlan { faults: claims.faults.clone(), ..RoutePlan::default() };
     let hostnames = claims::written(object).map(|(_, hostnames)| hostnames).unwrap_or_default();
@@ -72,12 +75,17 @@ pub(crate) fn plan(
         let of_policies = outcome.of_policies.map(|origins| (outcome.policies, origins));
         plan.merged.extend(of_policies.map(|of_policies| (ObjectSection::Rule(index).to_string().into(), of_policies)));
     }
+    let invalid = plan.replaced.iter().filter(|replaced| replaced.class == Class::Invalid).count();
+    plan.wholly_invalid = count > 0 && invalid == count;
+    Some(finished(plan))
+}
+
+/// Adds the places and the conditions of a route to its plan.
+fn finished(mut plan: RoutePlan) -> RoutePlan {
     let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
     plan.places = attachments.flat_map(places).collect();
     let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
     plan.lent = attachments.flat_map(|at| places(at).filter(|(_, _, host)| at.lent.contains(host))).collect();
-    let invalid = plan.replaced.iter().filter(|replaced| replaced.class == Class::Invalid).count();
-    plan.wholly_invalid = count > 0 && invalid == count;
     plan.conditions = conditions(&plan);
     if plan.wholly_invalid {
         for parent in plan.parents.iter_mut().filter(|parent| parent.accepted.status == "True") {
@@ -85,7 +93,7 @@ pub(crate) fn plan(
             parent.accepted = Condition::new("Accepted", false, "UnsupportedValue", message);
         }
     }
-    Some(plan)
+    plan
 }
 
 /// Returns the plan of a route after failed translation: a direct response answers its hosts after all other routes, so
@@ -95,7 +103,10 @@ pub(crate) fn failed(object: &Object, claims: &Claims, settings: &Settings) -> R
     let closing = Closing { how: Manner::AsWritten, message: fault.message.as_str().into() };
     let outcome = rule::closed(object, &rule::nothing_known(0, None), &closing, true, settings);
     let mut plan = RoutePlan { faults: claims.faults.clone(), parents: claims.parents.clone(), ..RoutePlan::default() };
-    plan.routes = outcome.routes.into_iter().map(|route| Arc::new(Rendered::new(route))).collect();
+    match &object.body {
+        Body::StreamRoute(_) => plan.stream = Some(Arc::new(stream::closed(object))),
+        _ => plan.routes = outcome.routes.into_iter().map(|route| Arc::new(Rendered::new(route))).collect(),
+    }
     plan.replaced = outcome.replaced.into_iter().collect();
     plan.faults.push(fault);
     plan.faults.dedup();
@@ -250,6 +261,7 @@ fn conditions(plan: &RoutePlan) -> Vec<Condition> {
             conditions.push(Condition::new("PartiallyInvalid", true, "UnsupportedValue", message));
         }
         let (reason, message) = match broken().find_map(|replaced| replaced.response) {
+            _ if plan.stream.is_some() => ("Replaced", format!("connections are closed {reasons}")),
             Some(status) => ("Replaced", format!("requests are answered with status {status} {reasons}")),
             None => ("Excluded", format!("these rules are left out: {reasons}")),
         };

@@ -19,6 +19,7 @@ use holdfast_graph::{ObjectKey, Origins};
 
 use super::filters::Filters;
 use super::weighted;
+use crate::backend_policy::backend::Sent;
 use crate::narrowing;
 use crate::narrowing::Ranked;
 use crate::outcome::policy::Unenforceable;
@@ -83,7 +84,7 @@ pub(crate) fn translate(
     let field = format!("spec.{section}");
     let mut outcome = Outcome::default();
     let attached = attached.of_rule(object, rule.index, rule.name, &rule.filters.extensions, reader);
-    let mut resolved = weighted::resolve(&object.key, &section, rule.backends, reader);
+    let mut resolved = weighted::resolve(&object.key, &section, rule.backends, Sent::Requests, reader);
     let mirrors = rule.filters.mirrors(&object.key, &section, reader, &mut outcome.faults);
     let mut flaws = rule.flaws;
     flaws.extend(std::mem::take(&mut resolved.flaws));

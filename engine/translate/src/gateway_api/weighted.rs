@@ -15,7 +15,13 @@ use crate::reader::Reader;
 pub(crate) const BACKENDS_MAX: usize = 16;
 
 /// Resolves the backends of a rule (`rules[1]`).
-pub(crate) fn resolve(route: &ObjectKey, section: &str, written: &[BackendRef], reader: &mut Reader<'_>) -> Resolved {
+pub(crate) fn resolve(
+    route: &ObjectKey,
+    section: &str,
+    written: &[BackendRef],
+    sent: Sent,
+    reader: &mut Reader<'_>,
+) -> Resolved {
     let mut resolved = Resolved { backends: Vec::new(), faults: Vec::new(), policy: None, flaws: Vec::new() };
     if written.len() > BACKENDS_MAX {
         resolved.flaws.push(Flaw::new("backendRefs", format!("must have at most {BACKENDS_MAX} entries")));
@@ -31,7 +37,7 @@ pub(crate) fn resolve(route: &ObjectKey, section: &str, written: &[BackendRef], 
         };
         let (request_headers, response_headers) = filters::of_backend(reference, &below, &mut resolved.flaws);
         let field = format!("spec.{section}.{below}");
-        let referrer = Referrer { route, section, field: &field, role: Role::Requires, sent: Sent::Requests };
+        let referrer = Referrer { route, section, field: &field, role: Role::Requires, sent };
         let backend = match backend::resolve(&referrer, &plain(reference), reader) {
             Ok(backend) => Some(backend),
             Err(refused) => {

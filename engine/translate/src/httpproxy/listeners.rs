@@ -23,7 +23,7 @@ use crate::outcome::host::{HostClaim, Secure, TlsClaim};
 
 use crate::listeners::owner::{self, Owner};
 use crate::outcome::gateway::{GatewayPlan, Infrastructure};
-use crate::outcome::listener::{ListenerPlan, ListenerState, Namespaces};
+use crate::outcome::listener::{ListenerPlan, ListenerState, Namespaces, Traffic};
 use crate::reader::Reader;
 
 /// Namespace of the virtual Gateway for the listeners of HTTPProxies.
@@ -212,6 +212,7 @@ fn listener(name: Arc<str>, https: bool, port: u16, seen_port: u16, hostname: Op
         declared_port: port.into(),
         protocol: if https { "HTTPS" } else { "HTTP" }.into(),
         https,
+        traffic: Traffic::Requests,
         hostname,
         hostname_fault: None,
         kinds: [kinds::HTTP_PROXY].into(),

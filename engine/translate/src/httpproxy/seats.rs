@@ -126,7 +126,8 @@ fn listener<'a>(
 ) -> Result<&'a ListenerPlan, (Class, String)> {
     let protocol = if https { "HTTPS" } else { "HTTP" };
     // Listeners of ListenerSets are not considered here; only their hosts are unavailable.
-    let all = || plan.own().filter(|l| l.https == https && l.state != ListenerState::Out);
+    let serves = |l: &&ListenerPlan| l.https == https && !l.forwards() && l.state != ListenerState::Out;
+    let all = || plan.own().filter(serves);
     let Some(first) = all().next() else {
         return Err((Class::Referential, format!("no {protocol} listener configured")));
     };
@@ -143,6 +144,10 @@ fn listener<'a>(
     let listener = &nearest.name;
     if nearest.set.is_some() {
         let message = format!("the host {domain:?} belongs to a listener that a ListenerSet adds to Gateway {name}");
+        return Err((Class::Conflict, message));
+    }
+    if nearest.forwards() {
+        let message = format!("the host {domain:?} belongs to listener {listener} of Gateway {name}, of protocol TLS");
         return Err((Class::Conflict, message));
     }
     if nearest.state != ListenerState::Serving {

@@ -74,6 +74,9 @@ fn guard(key: &ObjectKey, host: &VirtualHost, findings: &mut Vec<Finding>) -> Op
     policy::ip_filter(host.ip_allow_policy.as_deref(), host.ip_deny_policy.as_deref()).ok()
 }
 
+/// The backends with their weights.
+type Backends = Vec<(Option<BackendCluster>, u32)>;
+
 struct Walk<'a, 'r> {
     /// The root and the HTTPProxies that it is delegated to.
     chain: Vec<ObjectKey>,
@@ -96,7 +99,7 @@ impl Walk<'_, '_> {
     }
 
     /// Follows the delegation up to the HTTPProxy with Services.
-    fn follow(&mut self, root: Arc<HttpProxy>) -> Option<Vec<(BackendCluster, u32)>> {
+    fn follow(&mut self, root: Arc<HttpProxy>) -> Option<Backends> {
         let mut proxy = root;
         loop {
             let written = match &proxy.tcp_proxy {
@@ -180,7 +183,7 @@ impl Walk<'_, '_> {
     }
 
     /// Returns the Services of the last HTTPProxy. Missing Services are left out if there are others.
-    fn services(&mut self, written: &TcpProxy) -> Option<Vec<(BackendCluster, u32)>> {
+    fn services(&mut self, written: &TcpProxy) -> Option<Backends> {
         let owner = self.chain.last()?.clone();
         let services = written.services.as_deref().unwrap_or_default();
         if services.len() > SERVICES_MAX {
@@ -215,7 +218,7 @@ impl Walk<'_, '_> {
                 Ok((backend, warning)) => {
                     let field = format!("{field}.validation");
                     self.findings.extend(warning.map(|warning| warning.found(&owner, field, "ServiceError")));
-                    backends.push((backend, weight));
+                    backends.push((Some(backend), weight));
                 }
                 Err(Unusable::Missing(service, what)) => {
                     let message = format!("Spec.TCPProxy unresolved service reference: {what}");

@@ -82,7 +82,7 @@ pub(crate) fn plan(
     if let Some(stream) = claim.tls.as_ref().and_then(|tls| tls.stream.as_ref()) {
         plan.members.extend(stream.members.iter().cloned());
         let backends = stream.to.iter().flat_map(|stream| &stream.backends);
-        plan.backends.extend(backends.map(|(backend, _)| backend.clone()));
+        plan.backends.extend(backends.filter_map(|(backend, _)| backend.clone()));
     }
     place(&mut plan, claim);
     let context = Routes { objects: &objects, closed, guard: guard.as_ref().ok(), proxy, settings };

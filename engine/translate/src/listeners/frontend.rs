@@ -20,7 +20,7 @@ use holdfast_check::certificate::Bundle;
 use holdfast_envoy::features::client_certificate::ClientCertificates;
 use holdfast_graph::{ObjectKey, Role};
 
-use crate::outcome::listener::{ListenerPlan, ListenerState};
+use crate::outcome::listener::{ListenerPlan, ListenerState, Traffic};
 use crate::policy::listener::clients::{NoAuthorities, context, todays};
 use crate::reader::Reader;
 
@@ -55,7 +55,10 @@ pub(crate) fn validate(
     };
     let Some(frontend) = &today.tls.frontend else { return };
     let mut known: BTreeMap<String, ResolvedValidation> = BTreeMap::new();
-    let meant = |listener: &&mut ListenerPlan| listener.https && listener.has_place();
+    // Where the backend terminates TLS, only the backend can validate certificates.
+    let meant = |listener: &&mut ListenerPlan| {
+        listener.https && listener.traffic != Traffic::Passthrough && listener.has_place()
+    };
     for listener in listeners.iter_mut().filter(meant) {
         let Some(frontend) = frontend else {
             let message = "spec.tls of the Gateway cannot be read completely; connections to the listener are refused";

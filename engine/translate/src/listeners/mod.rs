@@ -23,7 +23,7 @@ use holdfast_graph::ObjectKey;
 
 use self::certificate::read_certificate;
 pub(crate) use self::certificate::{at_secret, certificate};
-use crate::outcome::listener::{ListenerPlan, ListenerState, Namespaces, ROUTE_KINDS};
+use crate::outcome::listener::{ListenerPlan, ListenerState, Namespaces, Traffic};
 use crate::provision::READY_PORT;
 use crate::reader::Reader;
 
@@ -74,11 +74,17 @@ pub(crate) fn plan(
         fault(format!("{field}.name"), Class::Invalid, "Invalid", message);
         return plan;
     }
-    plan.https = listener.protocol == "HTTPS";
+    plan.https = matches!(&*listener.protocol, "HTTPS" | "TLS");
+    plan.traffic = match (&*listener.protocol, listener.tls.as_ref().and_then(|tls| tls.mode.as_ref())) {
+        ("TLS", Some(GatewayListenersTlsMode::Passthrough)) => Traffic::Passthrough,
+        ("TLS", _) => Traffic::Terminated,
+        _ => Traffic::Requests,
+    };
+    plan.kinds = plan.traffic.kinds().iter().copied().collect();
     let port = bound_port(listener.port, settings);
     (plan.port, plan.seen_port) = (port.unwrap_or(0), port.unwrap_or(0));
-    if !matches!(&*listener.protocol, "HTTP" | "HTTPS") {
-        let message = format!("protocol {:?} is not supported: use HTTP or HTTPS", listener.protocol);
+    if !matches!(&*listener.protocol, "HTTP" | "HTTPS" | "TLS") {
+        let message = format!("protocol {:?} is not supported: use HTTP, HTTPS or TLS", listener.protocol);
         plan.reject(ListenerState::Out, "UnsupportedProtocol", &message);
         plan.kinds.clear();
         // Reports name the hosts that are not served.
@@ -153,9 +159,9 @@ fn allowed_routes(
         plan.kinds.clear();
         for (index, kind) in kinds.iter().enumerate() {
             let group = kind.group.as_deref().unwrap_or(GROUP);
-            match ROUTE_KINDS.into_iter().find(|known| group == GROUP && *known == kind.kind) {
+            match plan.traffic.kinds().iter().find(|known| group == GROUP && **known == kind.kind) {
                 Some(known) => {
-                    plan.kinds.insert(known);
+                    plan.kinds.insert(*known);
                 }
                 None => {
                     let message = format!("routes of kind {group}/{} cannot attach to this listener", kind.kind);
@@ -188,6 +194,9 @@ fn tls(
         let message = format!("the TLS option {name:?} is not served by this version of Holdfast");
         faults.push(Fault::new(owner, Class::Ignored, format!("{field}.options"), "NotServed", message));
     }
+    if plan.traffic == Traffic::Passthrough {
+        return;
+    }
     let references = tls.and_then(|tls| tls.certificate_refs.as_deref()).unwrap_or_default();
     if tls.and_then(|tls| tls.mode.as_ref()) == Some(&GatewayListenersTlsMode::Passthrough) {
         let message = "mode Passthrough is not supported for listeners of protocol HTTPS";
@@ -199,7 +208,11 @@ fn tls(
     let all = format!("{field}.certificateRefs");
     let wrong = |message: String| Fault::new(owner, Class::Invalid, &all, INVALID_CERTIFICATE, message);
     if references.is_empty() {
-        let fault = wrong("an HTTPS listener needs a certificate: set certificateRefs".to_owned());
+        let message = match plan.traffic {
+            Traffic::Requests => "an HTTPS listener needs a certificate: set certificateRefs",
+            _ => "a TLS listener needs a certificate: set certificateRefs, or mode Passthrough",
+        };
+        let fault = wrong(message.to_owned());
         unresolved(plan, fault, faults);
     }
     if references.len() > CERTIFICATES_MAX {

@@ -16,8 +16,26 @@ use holdfast_envoy::features::stream::Stream;
 use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_graph::{Node, ObjectKey};
 
-/// The kinds of route that an HTTP or HTTPS listener can serve.
-pub(crate) const ROUTE_KINDS: [&str; 2] = [kinds::HTTP_ROUTE, kinds::GRPC_ROUTE];
+/// What a listener receives from clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// HTTP requests, which HTTPRoutes, GRPCRoutes and HTTPProxies answer.
+    Requests,
+    /// Connections with TLS that Envoy terminates. TLSRoutes forward them by the server name.
+    Terminated,
+    /// Connections with TLS that backends terminate. TLSRoutes forward them by the server name.
+    Passthrough,
+}
+
+impl Traffic {
+    /// Returns the kinds of route that a listener can serve.
+    pub(crate) fn kinds(self) -> &'static [&'static str] {
+        match self {
+            Traffic::Requests => &[kinds::HTTP_ROUTE, kinds::GRPC_ROUTE],
+            Traffic::Terminated | Traffic::Passthrough => &[kinds::TLS_ROUTE],
+        }
+    }
+}
 
 /// The state of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +78,8 @@ pub struct ListenerPlan {
     pub protocol: Arc<str>,
     /// Whether the listener uses TLS.
     pub https: bool,
+    /// What the listener receives.
+    pub traffic: Traffic,
     /// The hostname; all hosts where unset.
     pub hostname: Option<Arc<str>>,
     /// The fault of the hostname as written. A listener that takes part nevertheless has the hostname of the last valid
@@ -146,9 +166,10 @@ impl ListenerPlan {
             declared_port: entry.written.as_ref().map_or(0, |listener| listener.port),
             protocol: entry.written.as_ref().map_or_else(|| "".into(), |listener| (&*listener.protocol).into()),
             https: false,
+            traffic: Traffic::Requests,
             hostname: None,
             hostname_fault: None,
-            kinds: ROUTE_KINDS.into(),
+            kinds: Traffic::Requests.kinds().iter().copied().collect(),
             namespaces: Namespaces::Same,
             certificates: Vec::new(),
             clients: None,
@@ -201,6 +222,12 @@ impl ListenerPlan {
         self.proxies && self.https && self.hostname.is_none()
     }
 
+    /// Returns whether the listener forwards connections by the server name, with a filter chain for each host of its
+    /// routes.
+    pub fn forwards(&self) -> bool {
+        self.traffic != Traffic::Requests
+    }
+
     /// Returns whether routes have a place at the listener. This includes a closed TLS listener, which is served if an
     /// earlier version of its certificate is; while the listener is closed, no table exists for the routes.
     pub fn has_place(&self) -> bool {
@@ -226,7 +253,7 @@ impl ListenerPlan {
     /// are refused.
     pub(crate) fn has_routes(&self) -> bool {
         let is_answered = self.state == ListenerState::Serving || self.is_unvalidated;
-        !self.https || (is_answered && self.stream.is_none())
+        !self.https || (is_answered && self.stream.is_none() && !self.forwards())
     }
 
     /// Returns the properties that routes depend on.

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use holdfast_api::fault::{Class, Fault};
+use holdfast_api::object::Age;
 use holdfast_api::status::Condition;
 use holdfast_envoy::encode;
 use holdfast_envoy::features::chain::ChainFilter;
 use holdfast_envoy::features::guards::Guards;
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_envoy::features::remote::Remote;
+use holdfast_envoy::features::stream::Stream;
 use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_envoy::model::{Action, BackendCluster, HostSettings, Route, ServicePort};
 use holdfast_graph::{Content, Node, ObjectKey};
@@ -18,6 +20,7 @@ use holdfast_xds::Version;
 
 use super::claims::Parent;
 use super::finding::Finding;
+use super::listener::Traffic;
 use super::setting::PolicySetting;
 use crate::precedence::merge::Origins as PolicyOrigins;
 
@@ -88,6 +91,41 @@ fn hashed(route: &Route, listener: ListenerContext) -> (Bytes, Content) {
     (bytes, content)
 }
 
+/// A route of connections: the only rule of a TLSRoute.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamRoute {
+    /// The unit of the object.
+    pub node: Node,
+    /// The age of the object.
+    pub age: Age,
+    /// The destination of connections with TLS that Envoy terminates; unset where they are closed.
+    pub terminated: Option<Arc<Stream>>,
+    /// The destination of connections with TLS that backends terminate; unset where they are closed.
+    pub passthrough: Option<Arc<Stream>>,
+}
+
+impl StreamRoute {
+    /// Returns the destination of the connections of a listener; `None` where they are closed.
+    pub fn to(&self, traffic: Traffic) -> Option<&Arc<Stream>> {
+        match traffic {
+            Traffic::Requests => None,
+            Traffic::Terminated => self.terminated.as_ref(),
+            Traffic::Passthrough => self.passthrough.as_ref(),
+        }
+    }
+
+    /// Returns the backends.
+    pub fn backends(&self) -> impl Iterator<Item = &BackendCluster> {
+        let streams = self.terminated.iter().chain(&self.passthrough);
+        streams.flat_map(|stream| &stream.backends).filter_map(|(backend, _)| backend.as_ref())
+    }
+
+    /// Returns the clusters that it needs.
+    pub fn uses(&self) -> BTreeSet<Remote> {
+        self.backends().cloned().map(Remote::Backend).collect()
+    }
+}
+
 /// Places of routes: Gateway, table, host.
 pub type Places = BTreeSet<(ObjectKey, TableName, Host)>;
 
@@ -98,6 +136,8 @@ pub struct RoutePlan {
     pub parents: Vec<Parent>,
     /// The routes.
     pub routes: Vec<Arc<Rendered>>,
+    /// For a route of connections: where they are forwarded.
+    pub stream: Option<Arc<StreamRoute>>,
     /// The places of the routes.
     pub places: Places,
     /// The places among them that only an earlier version of the object claims.

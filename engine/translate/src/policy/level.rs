@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Fault;
 use holdfast_envoy::features::chain::ChainFilter;
 use holdfast_envoy::features::filters::Filters;
@@ -148,7 +149,11 @@ pub(crate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> LevelPlan {
     for listener in gateway.listeners.iter().filter(|listener| listener.state != ListenerState::Out) {
         let own = || holding.of(listener);
         let port = listener.declared_port;
-        if listener.https {
+        if listener.forwards() {
+            // TrafficPolicies are about requests.
+            let of_connections = own().chain(whole()).filter(|(policy, _)| *policy.kind == *kinds::LISTENER_POLICY);
+            levels.tables.insert(listener.table(), Arc::new(level(of_connections, port)));
+        } else if listener.https {
             levels.tables.insert(listener.table(), Arc::new(level(own().chain(whole()), port)));
         } else {
             levels.tables.entry(listener.table()).or_insert_with(|| Arc::new(level(whole(), port)));

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
-use holdfast_api::apis::gateway::route::{GatewayRoute, RuleEntry};
 use holdfast_api::apis::kgateway::policy::{TargetRef, Targets};
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::at;
@@ -58,20 +57,31 @@ fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reading: &mut
         return Some(format!("{} {} does not exist", named.kind, named.namespaced_name()));
     };
     let section = target.section_name.as_ref()?;
+    if forwards_connections(&object.body, section) && *key.kind == *kinds::TRAFFIC_POLICY {
+        return Some(format!(
+            "listener {section:?} of {} {} forwards connections (protocol TLS): a {} applies to requests, so that this \
+             target is ignored",
+            named.kind,
+            named.namespaced_name(),
+            key.kind
+        ));
+    }
     let has = match &object.body {
         Body::Gateway(gateway) => gateway.listeners.iter().any(|listener| listener.name == *section),
         Body::ListenerSet(set) => set.listeners.iter().any(|listener| listener.name == *section),
-        Body::HttpRoute(route) => has_rule(route, section, |rule| rule.name.as_deref()),
-        Body::GrpcRoute(route) => has_rule(route, section, |rule| rule.name.as_deref()),
-        _ => false,
+        body => body.route().is_some_and(|route| route.rule_names().contains(&Some(&**section))),
     };
     let part = if matches!(&*target.kind, kinds::GATEWAY | kinds::LISTENER_SET) { "listener" } else { "rule" };
     (!has).then(|| format!("{} {} has no {part} {section:?}", named.kind, named.namespaced_name()))
 }
 
-fn has_rule<R>(route: &GatewayRoute<R>, section: &str, name: impl Fn(&R) -> Option<&str>) -> bool {
-    route.rules.iter().any(|entry| match entry {
-        RuleEntry::Decoded(rule) => name(rule) == Some(section),
-        RuleEntry::Broken { name, .. } => name.as_deref() == Some(section),
-    })
+/// Returns whether a listener, by its name in a Gateway or ListenerSet, has protocol TLS.
+fn forwards_connections(body: &Body, section: &str) -> bool {
+    let listeners = match body {
+        Body::Gateway(gateway) => &gateway.listeners,
+        Body::ListenerSet(set) => &set.listeners,
+        _ => return false,
+    };
+    let named = listeners.iter().filter(|listener| *listener.name == *section);
+    named.filter_map(|listener| listener.written.as_ref()).any(|written| written.protocol == "TLS")
 }

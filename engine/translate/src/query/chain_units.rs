@@ -57,8 +57,11 @@ impl Translator {
     /// Returns the units of a Gateway's filter chains by chain name, for serving chains and refusing chains.
     pub fn chain_units(&self, gateway: &ObjectKey) -> BTreeMap<String, Node> {
         let Some(plan) = self.outcomes.gateways.get(gateway) else { return BTreeMap::new() };
+        let fleets = self.assembly.fleets_of(gateway);
+        let fleets: Vec<_> = fleets.iter().filter_map(|id| self.assembly.fleets.get(id)).collect();
         let mut units = BTreeMap::new();
         for listener in plan.all().filter(|listener| listener.state != ListenerState::Out) {
+            units.extend(fleets.iter().flat_map(|fleet| fleet.stream_units(listener)));
             if let Some(unit) = self.unit_of(gateway, listener) {
                 units.entry(names::route_configuration(&listener.table())).or_insert_with(|| unit.clone());
                 units.entry(names::stream(&listener.name)).or_insert_with(|| unit.clone());
@@ -78,6 +81,30 @@ impl Translator {
             let faults = faults.iter().filter(is_own).cloned().collect();
             let (host, chain) = (listener.host(), names::refusal(&listener.name));
             Some(UnservedListener { port: listener.port, host, tls: listener.https, chain, faults })
+        });
+        closed.chain(self.closed_streams(gateway, plan, faults)).collect()
+    }
+
+    /// Returns the hosts of served listeners of which the routes close connections, each as a listener of its own.
+    fn closed_streams(&self, gateway: &ObjectKey, plan: &GatewayPlan, faults: &[Fault]) -> Vec<UnservedListener> {
+        let fleet = self.assembly.fleets.get(&FleetId::main(gateway));
+        let serving = plan.listeners.iter().filter(|listener| listener.state == ListenerState::Serving);
+        let hosts = serving.flat_map(|listener| {
+            let routes = fleet.and_then(|fleet| fleet.streams_at(listener)).into_iter().flatten();
+            let first = routes.filter_map(|(host, ranked)| Some((host, ranked.values().next()?)));
+            first.map(move |(host, route)| (listener, host, route))
+        });
+        let closed = hosts.filter(|(listener, _, route)| route.to(listener.traffic).is_none());
+        let closed = closed.map(|(listener, host, route)| {
+            let field = section::field(&route.node.section);
+            let is_own = |fault: &&Fault| fault.object == route.node.key && is_within(&fault.field, &field);
+            UnservedListener {
+                port: listener.port,
+                host: host.clone(),
+                tls: listener.https,
+                chain: names::refusal(&names::server(&listener.name, host)),
+                faults: faults.iter().filter(is_own).cloned().collect(),
+            }
         });
         closed.collect()
     }
@@ -101,20 +128,23 @@ impl Translator {
     }
 
     fn chains_of(&self, gateway: &ObjectKey, plan: &GatewayPlan) -> Vec<(Content, Node)> {
+        let Some(fleet) = self.assembly.fleets.get(&FleetId::main(gateway)) else { return Vec::new() };
         let mut chains = BTreeMap::new();
         // The content of a chain itself does not depend on the filters that routes require.
         let connections = self.connections(gateway);
-        for (port, _) in ports::ports(gateway, plan, &connections, |_| Vec::new()) {
+        for (port, _) in ports::ports(gateway, plan, &connections, |_| Vec::new(), fleet) {
             let parts = chain_parts::parts(&encode::listener::encode(&port));
             chains.extend(parts.into_iter().map(|parts| (parts.name, parts.placed)));
         }
         let serving = plan.all().filter(|listener| listener.state == ListenerState::Serving);
+        let of_streams = serving.clone().flat_map(|listener| fleet.stream_units(listener));
+        let of_streams = of_streams.filter_map(|(name, unit)| Some((*chains.get(&name)?, unit)));
         let contents = serving.filter_map(|listener| {
             let http = chains.get(&names::route_configuration(&listener.table()));
             let content = http.or_else(|| chains.get(&names::stream(&listener.name)))?;
             Some((*content, self.unit_of(gateway, listener)?))
         });
-        contents.collect()
+        contents.chain(of_streams).collect()
     }
 
     /// Returns the plan of a Gateway with the earlier versions of its unusable certificates; `None` where all are

@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
+use holdfast_api::section::STREAM;
 use holdfast_api::snapshot::ObjectSnapshot;
-use holdfast_envoy::model::ServicePort;
 use holdfast_envoy::model::table::TableName;
+use holdfast_envoy::model::{BackendCluster, ServicePort};
 use holdfast_graph::ObjectKey;
 
 use crate::assembly::fleet::{Fleet, FleetId, GatewayGuards};
@@ -46,11 +47,13 @@ pub struct ClosedHost<'a> {
     pub policy: &'a ObjectKey,
 }
 
-/// The TCP connections to a host of an HTTPProxy.
+/// Connections to a host that Envoy forwards as bytes.
 #[derive(Clone, Debug)]
 pub struct TcpHost<'a> {
-    /// The root.
+    /// The root HTTPProxy, or the route.
     pub root: &'a ObjectKey,
+    /// The section of the object.
+    pub section: &'a str,
     /// The Gateway.
     pub gateway: &'a ObjectKey,
     /// The host.
@@ -60,14 +63,27 @@ pub struct TcpHost<'a> {
 }
 
 impl Translator {
-    /// Returns the hosts of desired HTTPProxies of which connections are forwarded without HTTP.
+    /// Returns the hosts of desired routes and HTTPProxies of which connections are forwarded without HTTP.
     pub fn tcp_hosts(&self) -> impl Iterator<Item = TcpHost<'_>> {
-        self.outcomes.hosts.iter().filter_map(|(root, claim)| {
+        let of_routes = self.routes.plans.iter().filter_map(|(root, plan)| Some((root, plan, plan.stream.as_ref()?)));
+        let of_routes = of_routes.flat_map(|(root, plan, stream)| {
+            let services: BTreeSet<&ServicePort> = stream.backends().filter_map(BackendCluster::service).collect();
+            let places = plan.places.iter();
+            places.map(move |(gateway, _, host)| TcpHost {
+                root,
+                section: &stream.node.section,
+                gateway,
+                host: host.domain(),
+                services: services.clone(),
+            })
+        });
+        let of_proxies = self.outcomes.hosts.iter().filter_map(|(root, claim)| {
             let (seats, host) = (claim.seats.as_ref()?, claim.host.as_ref()?.domain());
             let to = claim.tls.as_ref()?.stream.as_ref()?.to.as_ref()?;
-            let services = to.backends.iter().filter_map(|(backend, _)| backend.service()).collect();
-            Some(TcpHost { root, gateway: &seats.gateway, host, services })
-        })
+            let services = to.backends.iter().filter_map(|(backend, _)| backend.as_ref()?.service()).collect();
+            Some(TcpHost { root, section: STREAM, gateway: &seats.gateway, host, services })
+        });
+        of_routes.chain(of_proxies)
     }
 
     /// Returns the desired plan of a Gateway; `None` for a Gateway of another controller.

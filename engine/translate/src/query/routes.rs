@@ -82,6 +82,12 @@ impl Translator {
         contents
     }
 
+    /// Returns the contents of a route of connections in the main fleet of a Gateway; empty for other routes.
+    pub fn streams_of(&self, gateway: &ObjectKey, plan: &RoutePlan) -> Vec<(Content, Node)> {
+        let fleet = self.assembly.fleets.get(&FleetId::main(gateway)).filter(|_| plan.stream.is_some());
+        fleet.map(|fleet| fleet.stream_contents(plan, &fleet.levels().connections)).unwrap_or_default()
+    }
+
     /// Returns the contents of the routes of a plan that a predicate selects.
     pub fn parts_of(
         &self,

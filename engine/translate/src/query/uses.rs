@@ -164,6 +164,10 @@ impl Translator {
 
 fn clusters_in(plan: &RoutePlan, key: &ObjectKey) -> Vec<(Version, Node)> {
     let mut clusters = Vec::new();
+    if let Some(stream) = &plan.stream {
+        let through = stream.uses().into_iter().filter(|remote| remote.origins().contains(&key));
+        clusters.extend(through.map(|remote| (Version::of(&encode::cluster::remote(&remote)), stream.node.clone())));
+    }
     for rendered in &plan.routes {
         for remote in rendered.route.uses().iter().filter(|remote| remote.origins().contains(&key)) {
             clusters.push((Version::of(&encode::cluster::remote(remote)), rendered.node()));

@@ -124,7 +124,7 @@ impl Translator {
             Some(Body::GatewayClass(_)) => Some(Unit::Class(key.clone())),
             Some(Body::Gateway(_)) => Some(Unit::Gateway(key.clone())),
             Some(Body::ListenerSet(_)) => Some(Unit::Set(key.clone())),
-            Some(Body::HttpRoute(_) | Body::GrpcRoute(_)) => Some(Unit::Claims(key.clone())),
+            Some(body) if body.route().is_some() => Some(Unit::Claims(key.clone())),
             Some(Body::ExtensionService(_)) => Some(Unit::Extension(key.clone())),
             Some(Body::TrafficPolicy(_) | Body::ListenerPolicy(_)) => Some(Unit::Policy(key.clone())),
             Some(Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) | Body::Backend(_)) => {

@@ -1,4 +1,4 @@
-//! Common form of HTTPRoute and GRPCRoute: parents, hostnames, and rules that are decoded one by one.
+//! Common form of the kinds of routes: parents, hostnames, and rules that are decoded one by one.
 //!
 //! A rule that does not decode must neither affect its sibling rules nor vanish: its readable matches are kept, so that
 //! its requests are answered instead of falling to a broader route.
@@ -20,12 +20,12 @@ pub const RULES_MAX: usize = 16;
 pub const MATCHES_PER_RULE_MAX: usize = 64;
 /// Number of matches in all rules of one route together; the limit of the CRD.
 pub const MATCHES_MAX: usize = 128;
-/// Number of hostnames of one route; the limit of the CRD.
+/// Number of hostnames of one HTTPRoute or GRPCRoute; the limit of the CRD.
 pub const HOSTNAMES_MAX: usize = 16;
 /// Number of parents of one route; the limit of the CRD.
 pub const PARENTS_MAX: usize = 32;
 
-/// A route of either kind.
+/// A route of any kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GatewayRoute<R> {
     /// `spec.parentRefs`.
@@ -54,7 +54,7 @@ pub enum RuleEntry<R> {
     },
 }
 
-#[allow(private_bounds, reason = "the rules of both kinds of routes, and no others")]
+#[allow(private_bounds, reason = "the rules of routes, and no others")]
 impl<R: RouteRule> RuleEntry<R> {
     /// Returns the name of the rule.
     pub fn name(&self) -> Option<&str> {
@@ -73,8 +73,11 @@ impl<R: RouteRule> RuleEntry<R> {
     }
 }
 
-/// A rule of an HTTPRoute or GRPCRoute.
+/// A rule of a route.
 pub trait RouteRule: DeserializeOwned + Clone + Default + Declare {
+    /// Number of hostnames of one route; the limit of the CRD.
+    const MOST_HOSTNAMES: usize = HOSTNAMES_MAX;
+
     /// Returns the name.
     fn name(&self) -> Option<&str>;
 
@@ -88,11 +91,36 @@ pub trait RouteRule: DeserializeOwned + Clone + Default + Declare {
     fn has_matches_of(&self, other: &Self) -> bool;
 }
 
-#[allow(private_bounds, reason = "the rules of both kinds of routes, and no others")]
-impl<R: RouteRule> GatewayRoute<R> {
+/// What all kinds of routes have in common.
+pub trait RouteView {
+    /// Returns `spec.parentRefs`.
+    fn parents(&self) -> &[ParentRef];
+
+    /// Returns `spec.hostnames`.
+    fn hostnames(&self) -> &[Arc<str>];
+
+    /// Returns the name of each rule, as far as it can be read.
+    fn rule_names(&self) -> Vec<Option<&str>>;
+
     /// Returns whether the rule with this index, or any rule where `None`, names an extension that may guard it, such
     /// as authentication.
-    pub fn names_guard(&self, rule: Option<usize>) -> bool {
+    fn names_guard(&self, rule: Option<usize>) -> bool;
+}
+
+impl<R: RouteRule> RouteView for GatewayRoute<R> {
+    fn parents(&self) -> &[ParentRef] {
+        &self.parents
+    }
+
+    fn hostnames(&self) -> &[Arc<str>] {
+        &self.hostnames
+    }
+
+    fn rule_names(&self) -> Vec<Option<&str>> {
+        self.rules.iter().map(RuleEntry::name).collect()
+    }
+
+    fn names_guard(&self, rule: Option<usize>) -> bool {
         let rules = self.rules.iter().enumerate().filter(|(index, _)| rule.is_none_or(|rule| rule == *index));
         rules.into_iter().any(|(_, entry)| match entry {
             RuleEntry::Decoded(rule) => {
@@ -125,7 +153,7 @@ pub(super) fn decode_spec<R: RouteRule>(document: &mut Value, found: &mut Found)
     };
     let rules = fields.remove("rules");
     let parents = list(fields.remove("parentRefs"), "spec.parentRefs", PARENTS_MAX, found)?;
-    let hostnames = list(fields.remove("hostnames"), "spec.hostnames", HOSTNAMES_MAX, found)?;
+    let hostnames = list(fields.remove("hostnames"), "spec.hostnames", R::MOST_HOSTNAMES, found)?;
     found.unknown_in_spec(fields.keys(), &["hostnames", "parentRefs", "rules"]);
     Some(GatewayRoute { parents, hostnames, rules: rules_of(rules, found)? })
 }

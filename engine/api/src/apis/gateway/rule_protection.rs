@@ -1,4 +1,4 @@
-//! Protection of the rules of HTTPRoutes and GRPCRoutes, field by field.
+//! Protection of the rules of routes, field by field.
 
 use gateway_api::httproutes::{
     HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersRequestHeaderModifier as RequestHeaders,
@@ -11,10 +11,13 @@ use holdfast_check::header;
 use super::grpc_route::GrpcRule;
 use super::http_route::HttpRule;
 use super::references::BackendRef;
+use super::stream_route::StreamRule;
 use crate::apis::protection::{self, Declare, HOST, Names, Rule, Sheet, Way};
 
 const MATCHES: &str = "selects the requests; if requests move between rules, the audit compares these rules";
 const BACKENDS: &str = "where requests go; each is checked against today's Services, Backends and grants";
+const STREAM_BACKENDS: &str =
+    "where connections go; each is checked against the Services, Backends and grants of today";
 
 impl Declare for HttpRule {
     fn declare(&self, sheet: &mut Sheet) {
@@ -34,6 +37,14 @@ impl Declare for GrpcRule {
         sheet.free("matches", MATCHES, matches);
         filters_of(filters.as_deref().unwrap_or_default(), sheet);
         backends_of(backend_refs.as_deref().unwrap_or_default(), sheet);
+    }
+}
+
+impl Declare for StreamRule {
+    fn declare(&self, sheet: &mut Sheet) {
+        let StreamRule { name, backend_refs } = self;
+        sheet.free("name", "the name by which rules of two versions are compared", name);
+        sheet.free("backendRefs", STREAM_BACKENDS, backend_refs);
     }
 }
 

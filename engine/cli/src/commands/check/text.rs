@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::status::ObjectStatus;
 use holdfast_engine::report::{ListenerView, ReplacementView};
@@ -58,6 +59,9 @@ fn write(report: &Report, text: &mut Lines) {
         let (object, section, gateway) = (&replaced.object, &replaced.section, &replaced.gateway);
         match replaced.response {
             Some(code) => text.add(format_args!("{object}: {section} answers {code} on Gateway {gateway}")),
+            None if kinds::STREAM_ROUTES.contains(&&*object.kind) => {
+                text.add(format_args!("{object}: connections of {section} are closed on Gateway {gateway}"));
+            }
             None => text.add(format_args!("{object}: {section} is left out on Gateway {gateway}")),
         }
     }

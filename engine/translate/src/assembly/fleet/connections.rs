@@ -55,7 +55,7 @@ impl Fleet {
 
     /// Returns the bytes of the named listener with the given connection settings.
     pub(crate) fn listener_with(&self, name: &str, connections: &Connections) -> Option<Bytes> {
-        let ports = ports::ports(&self.key, &self.plan, connections, |table| self.filters(table));
+        let ports = ports::ports(&self.key, &self.plan, connections, |table| self.filters(table), self);
         let (port, _) = ports.into_iter().find(|(port, _)| names::listener(port.address.port()) == name)?;
         Some(encode::listener::encode(&port))
     }

@@ -1,0 +1,51 @@
+//! Routes of connections, which are forwarded as bytes: TLSRoute.
+//!
+//! <https://gateway-api.sigs.k8s.io/reference/spec/#tlsroute>
+
+use std::sync::Arc;
+
+use gateway_api::httproutes::HttpRouteRulesFilters;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::references::BackendRef;
+use super::route::{self, RouteRule};
+use crate::apis::Body;
+use crate::apis::decode::Found;
+
+/// Number of hostnames of one TLSRoute; the limit of the CRD.
+pub const SERVER_NAMES_MAX: usize = 1024;
+
+/// A rule of a TLSRoute. It has no match: it is for all connections of the route.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamRule {
+    /// Name, unique within the route.
+    pub name: Option<Arc<str>>,
+    /// Backends.
+    pub backend_refs: Option<Vec<BackendRef>>,
+}
+
+impl RouteRule for StreamRule {
+    const MOST_HOSTNAMES: usize = SERVER_NAMES_MAX;
+
+    fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    fn filters(&self) -> &[HttpRouteRulesFilters] {
+        &[]
+    }
+
+    fn backends(&self) -> &[BackendRef] {
+        self.backend_refs.as_deref().unwrap_or_default()
+    }
+
+    fn has_matches_of(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
+    route::decode_spec(&mut document, found).map(|route| Body::StreamRoute(Arc::new(route)))
+}
