@@ -38,7 +38,7 @@ use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::{Detected, ObjectKey};
-use holdfast_translate::claims::{ListenerId, NO_READY_LISTENERS, Parent};
+use holdfast_translate::claims::{ListenerId, NO_READY_LISTENERS, OVERRIDDEN, Parent};
 use holdfast_translate::finding::Finding;
 use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::listener::{ListenerPlan, ListenerState};
@@ -328,7 +328,8 @@ impl Engine {
                 let own = own.map(|known| format!("; {}", known.message)).unwrap_or_default();
                 others.push(Condition::new(FALLBACK_CONDITION, true, "Excluded", format!("{message}{own}")));
             }
-            others.extend(duplicates.get(&parent.gateway).and_then(|duplicates| conflicted(duplicates, key)));
+            let duplicates = duplicates.get(&parent.gateway).and_then(|duplicates| conflicted(duplicates, key));
+            others.extend(duplicates.or_else(|| without_connections(plan, parent)));
             let conditions = std::iter::once(accepted).chain(others);
             let conditions = conditions.map(|condition| condition.of_generation(generation));
             Some(json!({
@@ -347,6 +348,14 @@ fn without_listener(plan: &RoutePlan, parent: &Parent) -> Option<Condition> {
     let field = at("spec.parentRefs", parent.index);
     let fault = plan.faults.iter().find(|fault| fault.reason == NO_READY_LISTENERS && fault.field == field)?;
     Some(Condition::new("Accepted", false, NO_READY_LISTENERS, &fault.message))
+}
+
+/// Returns the condition that an older TCPRoute has the connections of a listener; none if there is no conflict.
+fn without_connections(plan: &RoutePlan, parent: &Parent) -> Option<Condition> {
+    let field = at("spec.parentRefs", parent.index);
+    let fault = plan.faults.iter().find(|fault| fault.reason == OVERRIDDEN && fault.field == field)?;
+    let reason = if parent.attachments.is_empty() { OVERRIDDEN } else { "PartlyOverridden" };
+    Some(Condition::new(CONFLICT_CONDITION, true, reason, &fault.message))
 }
 
 /// Returns the class of the cause of a replacement: a policy that Envoys refuse is not a matter of references.
@@ -370,8 +379,7 @@ fn attached_at(attached: &BTreeMap<ListenerId, i32>, gateway: &ObjectKey, listen
 
 /// Returns the number of root HTTPProxies with a host of a listener.
 fn proxies_at(proxies: &ProxyHosts<'_>, gateway: &ObjectKey, listener: &ListenerPlan) -> i32 {
-    let table =
-        if listener.https { TableName::Listener(listener.name.clone()) } else { TableName::Port(listener.port) };
+    let table = listener.table();
     let all = Host::new(listener.hostname.as_ref());
     let hosts = proxies.get(&(gateway, &table)).into_iter().flatten();
     i32::try_from(hosts.filter(|host| all.covers(host)).count()).unwrap_or(i32::MAX)

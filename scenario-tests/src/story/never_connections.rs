@@ -1,5 +1,5 @@
-//! Connections that must never be forwarded: each filter chain of a TLSRoute in the bytes of an Envoy is for a server
-//! name that a current TLSRoute claims, and forwards to backends that this route may use now.
+//! Connections that must never be forwarded: each filter chain of a TCPRoute or TLSRoute in the bytes of an Envoy is for a server
+//! name, or at a port, that a current route claims, and forwards to backends that this route may use now.
 
 use envoy_types::pb::envoy::config::listener::v3::Listener;
 use holdfast_api::apis::Body;
@@ -30,7 +30,7 @@ pub(super) fn forwarded(stage: &StoryStage, envoy: &Envoy, wrong: &mut Vec<Strin
             let owners: Vec<&Object> = routes(stage).filter(claims).collect();
             let node = &envoy.id.node;
             if owners.is_empty() {
-                wrong.push(format!("{node} forwards connections to {host}, which no TLSRoute claims"));
+                wrong.push(format!("{node} forwards connections to {host}, which no route claims"));
             }
             for cluster in clusters {
                 let Some(service) = cluster.strip_prefix("service/") else { continue };
@@ -44,7 +44,7 @@ pub(super) fn forwarded(stage: &StoryStage, envoy: &Envoy, wrong: &mut Vec<Strin
     }
 }
 
-/// Returns the TLSRoutes that exist.
+/// Returns the routes of connections that exist.
 fn routes(stage: &StoryStage) -> impl Iterator<Item = &Object> {
     stage.objects.values().filter_map(|event| match event {
         Event::Applied(object, _) if matches!(object.body, Body::StreamRoute(_)) => Some(&**object),
@@ -56,5 +56,6 @@ fn routes(stage: &StoryStage) -> impl Iterator<Item = &Object> {
 fn claims(route: &Object, host: &str) -> bool {
     let host = Host::new(Some(&host.into()));
     let own = route.body.route().map(RouteView::hostnames).unwrap_or_default();
-    own.iter().any(|hostname| Host::new(Some(hostname)).covers(&host))
+    let all = own.is_empty() && host == Host::any();
+    all || own.iter().any(|hostname| Host::new(Some(hostname)).covers(&host))
 }

@@ -1,4 +1,4 @@
-//! TLSRoutes with a real Envoy: connections go by the server name, a mistake closes the connections of its own route
+//! TLSRoutes and TCPRoutes with a real Envoy: connections go by the server name or the port, a mistake closes the connections of its own route
 //! only, and the connections of other routes survive every edit.
 
 use anyhow::{Result, ensure};
@@ -9,13 +9,19 @@ use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::{Certificate, Front};
 use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories, until};
 
-use crate::fallback::BACKFILL;
+use crate::fallback::{BACKFILL, stored};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
         "tls_routes",
         true,
-        [go_by_the_server_name, two_owners_and_two_mistakes, earlier_versions_are_served, survive_the_edits_of_others]
+        [
+            go_by_the_server_name,
+            two_owners_and_two_mistakes,
+            earlier_versions_are_served,
+            survive_the_edits_of_others,
+            tcp_ports,
+        ]
     )
 }
 
@@ -171,6 +177,7 @@ async fn earlier_versions_are_served(world: World) -> Result<()> {
     let (shop, moved) = (estate.to("shop.here.test"), estate.to("moved.here.test"));
     shop.comes_to_reach("echo").await?;
     moved.comes_to_reach("echo").await?;
+    stored(&world, estate.http).await?;
     // The broken version gives up a host, which another team claims.
     route(&world, "default", "shop", "shop.here.test", "{name: echo, port: 8080, weight: -1}")?;
     route(&world, "team", "pay", "pay.here.test, moved.here.test", OWN_OTHER)?;
@@ -182,6 +189,50 @@ async fn earlier_versions_are_served(world: World) -> Result<()> {
     world.delete("shop.yaml")?;
     comes_to_refuse(&shop).await?;
     moved.reaches("other").await?;
+    Ok(())
+}
+
+/// TCPRoutes: each has the connections of a port, and a mistake closes this port only.
+async fn tcp_ports(world: World) -> Result<()> {
+    let (_echo, _other) = (world.backend("echo").await?, world.backend("other").await?);
+    let [one, two, http] = [world.port()?, world.port()?, world.port()?];
+    let listeners = [
+        listener("one", one, "protocol: TCP"),
+        listener("two", two, "protocol: TCP"),
+        listener("http", http, "protocol: HTTP"),
+    ];
+    world.gateway_with(&listeners.concat())?;
+    let route = |name: &str, section: &str, backends: &str| {
+        let parents = format!("- {{name: public, sectionName: {section}}}\n");
+        let spec = format!("rules:\n- backendRefs: [{backends}]");
+        world.write(&format!("{name}.yaml"), manifests::route("TCPRoute", "default", name, &parents, &spec))
+    };
+    route("a", "one", ECHO)?;
+    route("b", "two", OWN_OTHER)?;
+    world.route("r", &format!("rules:\n- backendRefs: [{ECHO}]"))?;
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&BACKFILL)).await?;
+    let (first, second) = (get(one, "/"), get(two, "/"));
+    let seen = first.comes_to_reach("echo").await?.echo()?;
+    ensure!(seen.header("x-request-id").is_empty(), "{:?}", seen.headers);
+    second.comes_to_reach("other").await?;
+    stored(&world, http).await?;
+    // A younger route gets nothing. It has them when the older one is gone.
+    route("c", "one", OWN_OTHER)?;
+    let neighbours = Hammer::start([second.clone(), get(http, "/").host("x.test")]);
+    route("a", "one", "{name: echo, port: 8080, weight: -1}")?;
+    neighbours.goes_on(50).await?;
+    holdfast.comes_to_print(&["1 backfilled"]).await?;
+    first.reaches("echo").await?;
+    let _holdfast = world.run_with(holdfast.kill()?).await?;
+    neighbours.stop_expecting(|shot| shot.is_ok()).await?;
+    first.comes_to_reach("echo").await?;
+    second.comes_to_reach("other").await?;
+    let neighbours = Hammer::start([second.clone(), get(http, "/").host("x.test")]);
+    world.delete("a.yaml")?;
+    first.comes_to_reach("other").await?;
+    route("c", "one", "{name: gone, port: 8080}")?;
+    comes_to_refuse(&first).await?;
+    neighbours.stop_expecting(|shot| shot.is_ok()).await?;
     Ok(())
 }
 

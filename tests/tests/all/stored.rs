@@ -18,7 +18,7 @@ use holdfast_test_support::matches::choices;
 /// Default number of broken objects for each input.
 const SEEDS: u64 = 40;
 /// Kinds with stored versions.
-const KEPT: [&str; 16] = [
+const KEPT: [&str; 17] = [
     "Backend",
     "BackendConfigPolicy",
     "BackendTLSPolicy",
@@ -33,6 +33,7 @@ const KEPT: [&str; 16] = [
     "ListenerSet",
     "Secret",
     "Service",
+    "TCPRoute",
     "TLSRoute",
     "TrafficPolicy",
 ];

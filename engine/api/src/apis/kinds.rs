@@ -24,12 +24,14 @@ pub const HTTP_ROUTE: &str = "HTTPRoute";
 pub const LISTENER_SET: &str = "ListenerSet";
 /// `ReferenceGrant` of Gateway API.
 pub const REFERENCE_GRANT: &str = "ReferenceGrant";
+/// `TCPRoute` of Gateway API.
+pub const TCP_ROUTE: &str = "TCPRoute";
 /// `TLSRoute` of Gateway API.
 pub const TLS_ROUTE: &str = "TLSRoute";
 /// Kinds of routes of Gateway API.
-pub const ROUTES: [&str; 3] = [GRPC_ROUTE, HTTP_ROUTE, TLS_ROUTE];
+pub const ROUTES: [&str; 4] = [GRPC_ROUTE, HTTP_ROUTE, TCP_ROUTE, TLS_ROUTE];
 /// Kinds of routes of connections.
-pub const STREAM_ROUTES: [&str; 1] = [TLS_ROUTE];
+pub const STREAM_ROUTES: [&str; 2] = [TCP_ROUTE, TLS_ROUTE];
 /// `ExtensionService` of Contour.
 pub const EXTENSION_SERVICE: &str = "ExtensionService";
 /// `HTTPProxy` of Contour.

@@ -4,7 +4,7 @@
 //! configuration.
 
 /// Supported features, in order.
-const SUPPORTED: [&str; 39] = [
+const SUPPORTED: [&str; 40] = [
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
     "GRPCRoute",
@@ -41,6 +41,7 @@ const SUPPORTED: [&str; 39] = [
     "HTTPRouteSchemeRedirect",
     "ListenerSet",
     "ReferenceGrant",
+    "TCPRoute",
     "TLSRoute",
     "TLSRouteModeMixed",
     "TLSRouteModeTerminate",

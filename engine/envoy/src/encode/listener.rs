@@ -104,6 +104,13 @@ pub enum Chain {
         /// Destination of connections.
         to: Arc<Stream>,
     },
+    /// Every connection of a port without TLS, forwarded as a byte stream.
+    StreamAll {
+        /// Name of the listener, with the host.
+        name: Arc<str>,
+        /// Destination of connections.
+        to: Arc<Stream>,
+    },
     /// The listener owns its hosts, but has no usable certificate: connections are refused, so that no broader listener
     /// answers instead.
     Refuse {
@@ -132,7 +139,9 @@ pub struct ChainTls {
 
 /// Returns the listener of a port.
 pub fn encode(port: &GatewayPort) -> Bytes {
-    let tls = port.chains.iter().any(|chain| !matches!(chain, Chain::Http { .. } | Chain::RefuseAll { .. }));
+    let is_plain =
+        |chain: &Chain| matches!(chain, Chain::Http { .. } | Chain::StreamAll { .. } | Chain::RefuseAll { .. });
+    let tls = !port.chains.iter().all(is_plain);
     let inspector = ListenerFilter {
         name: "envoy.filters.listener.tls_inspector".into(),
         config_type: Some(ListenerFilterConfig::TypedConfig(any(&TlsInspector::default()))),
@@ -185,6 +194,10 @@ fn filter_chain(chain: &Chain) -> FilterChain {
                 name,
                 ..Default::default()
             }
+        }
+        Chain::StreamAll { name, to } => {
+            let name = names::stream(name);
+            FilterChain { filters: to.filters(&name), name, ..Default::default() }
         }
         Chain::Refuse { host, name } => refusal(names::refusal(name), server_names(host.as_deref())),
         Chain::RefuseAll { name } => refusal(names::refusal(name), None),

@@ -18,6 +18,9 @@ use crate::model::BackendCluster;
 /// Idle timeout of a connection. It is Contour's default, on which users with long-lived connections rely.
 const IDLE: Duration = Duration::from_secs(9001);
 
+/// The network filter that forwards connections.
+pub const PROXY: &str = "envoy.filters.network.tcp_proxy";
+
 /// The network filter that checks client addresses.
 pub const ADDRESSES: &str = "envoy.filters.network.rbac";
 
@@ -62,6 +65,6 @@ impl Stream {
             cluster_specifier: Some(to),
             ..Default::default()
         };
-        rbac.into_iter().chain([listener::filter("envoy.filters.network.tcp_proxy", &proxy)]).collect()
+        rbac.into_iter().chain([listener::filter(PROXY, &proxy)]).collect()
     }
 }

@@ -27,8 +27,12 @@ pub fn close(held: &[u8], desired: Option<&[u8]>, meanwhile: bool) -> Option<Byt
     let mut any = false;
     for chain in &mut held.filter_chains {
         let wanted = desired.filter_chains.iter().find(|other| other.filter_chain_match == chain.filter_chain_match);
-        if is_for_tls(chain) && !is_refusal(chain) && wanted.is_none_or(|wanted| is_stricter(wanted, chain, meanwhile))
-        {
+        let must_close = match is_for_tls(chain) {
+            true => wanted.is_none_or(|wanted| is_stricter(wanted, chain, meanwhile)),
+            // The routes of a chain without TLS are closed one by one; connections have no routes.
+            false => is_stream(chain) && wanted.is_none_or(|wanted| wanted.name != chain.name),
+        };
+        if must_close && !is_refusal(chain) {
             any = true;
             *chain = refusal(names::closed_chain(&chain.name), chain.filter_chain_match.take());
         }
@@ -40,6 +44,11 @@ pub fn close(held: &[u8], desired: Option<&[u8]>, meanwhile: bool) -> Option<Byt
 /// by one.
 fn is_for_tls(chain: &FilterChain) -> bool {
     chain.filter_chain_match.as_ref().is_some_and(|wanted| wanted.transport_protocol == "tls")
+}
+
+/// Checks whether a chain forwards connections as bytes.
+fn is_stream(chain: &FilterChain) -> bool {
+    chain.filters.iter().any(|filter| filter.name == stream::PROXY)
 }
 
 fn is_refusal(chain: &FilterChain) -> bool {

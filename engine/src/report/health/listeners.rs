@@ -201,7 +201,7 @@ pub(in crate::report) fn closed(listener: &ListenerPlan, served: &GatewayPlan) -
         let is_out = listener.state == ListenerState::Out;
         return if is_out && at_port.any(is_answering) { Gets::Nothing } else { Gets::Refused };
     }
-    if !at_port.any(is_open) {
+    if listener.forwards() || !at_port.any(is_open) {
         return Gets::Refused;
     }
     match served.all().find(|one| one.name == listener.name).map_or(listener.state, |one| one.state) {

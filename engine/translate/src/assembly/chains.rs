@@ -9,7 +9,7 @@ use holdfast_envoy::features::connection::ListenerSettings;
 use holdfast_envoy::model::table::Host;
 
 use crate::outcome::gateway::GatewayPlan;
-use crate::outcome::listener::ListenerPlan;
+use crate::outcome::listener::{ListenerPlan, Traffic};
 use crate::outcome::route::StreamRoute;
 
 /// Returns the filter chain of a served listener. `filters` are the filters that its routes require.
@@ -38,6 +38,10 @@ fn tls(listener: &ListenerPlan, settings: &ListenerSettings) -> Option<ChainTls>
 pub(crate) fn stream(listener: &ListenerPlan, host: &Host, route: &StreamRoute, settings: &ListenerSettings) -> Chain {
     let name = names::server(&listener.name, host).into();
     match route.to(listener.traffic) {
+        to if listener.traffic == Traffic::Tcp => match to {
+            Some(to) => Chain::StreamAll { name, to: to.clone() },
+            None => Chain::RefuseAll { name },
+        },
         Some(to) => Chain::Stream { host: pattern(host), name, tls: tls(listener, settings), to: to.clone() },
         None => Chain::Refuse { host: pattern(host), name },
     }
@@ -54,7 +58,7 @@ pub(crate) fn has_host(chains: &[Chain], host: &Host) -> bool {
         Chain::Https { host: own, .. } | Chain::Stream { host: own, .. } | Chain::Refuse { host: own, .. } => {
             Host::new(own.as_ref()) == *host
         }
-        Chain::Http { .. } | Chain::RefuseAll { .. } => false,
+        Chain::Http { .. } | Chain::StreamAll { .. } | Chain::RefuseAll { .. } => false,
     })
 }
 

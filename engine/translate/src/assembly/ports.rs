@@ -59,6 +59,12 @@ fn port(
         let host = listener.hostname.clone();
         match (listener.https, listener.state) {
             (false, _) if !chains.is_empty() => {}
+            (false, ListenerState::Serving) if listener.forwards() => {
+                let (chain, owners) = streams::of_port(listener, fleet.streams_at(listener));
+                origins = Origins::union([&origins, &owners]);
+                chains.push(chain);
+            }
+            (false, _) if listener.forwards() => chains.push(Chain::RefuseAll { name: listener.name.clone() }),
             (false, _) if all_refused => chains.push(Chain::RefuseAll { name: listener.name.clone() }),
             (false, _) => {
                 let (table, proxies) = (listener.table(), listener.proxies);

@@ -1,4 +1,4 @@
-//! Routes of connections (TLSRoutes): the hosts that each of them has, and where their connections go.
+//! Routes of connections (TCPRoutes and TLSRoutes): the hosts that each of them has, and where their connections go.
 //!
 //! A route without a usable destination closes the connections of its own hosts: no broader route or listener gets them.
 
@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::gateway::route::{GatewayRoute, RuleEntry};
 use holdfast_api::apis::gateway::stream_route::StreamRule;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
@@ -19,7 +20,7 @@ use holdfast_graph::{Node, ObjectKey};
 use super::weighted;
 use crate::backend_policy::backend::Sent;
 use crate::httpproxy::neighbours;
-use crate::outcome::claims::{Attachment, Claims, HOSTNAMES, Parent};
+use crate::outcome::claims::{Attachment, Claims, HOSTNAMES, OVERRIDDEN, Parent};
 use crate::outcome::gateway::GatewayPlan;
 use crate::outcome::listener::Traffic;
 use crate::outcome::route::{Replaced, RoutePlan, StreamRoute};
@@ -53,8 +54,8 @@ pub(super) fn plan(
         plan.faults.push(Fault::new(key, Class::Invalid, at("spec.rules", index), "UnsupportedValue", message));
     }
     let traffic = traffic(&plan.parents, reader);
-    let mut to = |wanted: Traffic, sent: Sent, reader: &mut Reader<'_>| {
-        if !traffic.contains(&wanted) {
+    let mut to = |wanted: &[Traffic], sent: Sent, reader: &mut Reader<'_>| {
+        if !traffic.iter().any(|traffic| wanted.contains(traffic)) {
             return None;
         }
         match destination(object, route, sent, closed, reader, &mut plan) {
@@ -65,13 +66,13 @@ pub(super) fn plan(
             }
         }
     };
-    let terminated = to(Traffic::Terminated, Sent::Connections, reader);
-    let passthrough = to(Traffic::Passthrough, Sent::Encrypted, reader);
+    let plain = to(&[Traffic::Tcp, Traffic::Terminated], Sent::Connections, reader);
+    let passthrough = to(&[Traffic::Passthrough], Sent::Encrypted, reader);
     plan.replaced.sort_unstable();
     plan.replaced.dedup_by(|one, other| one.section == other.section);
     plan.faults.sort_unstable();
     plan.faults.dedup();
-    plan.stream = Some(Arc::new(StreamRoute { terminated, passthrough, ..self::closed(object) }));
+    plan.stream = Some(Arc::new(StreamRoute { plain, passthrough, ..self::closed(object) }));
     plan.wholly_invalid = plan.replaced.iter().any(|replaced| replaced.class == Class::Invalid);
     plan
 }
@@ -79,7 +80,7 @@ pub(super) fn plan(
 /// Returns a route that closes all connections to its hosts.
 pub(super) fn closed(object: &Object) -> StreamRoute {
     let node = Node::section(object.key.clone(), ObjectSection::Rule(RULE).to_string());
-    StreamRoute { node, age: object.age(), terminated: None, passthrough: None }
+    StreamRoute { node, age: object.age(), plain: None, passthrough: None }
 }
 
 /// Returns what the listeners of a route receive.
@@ -196,14 +197,23 @@ fn yielding(
     }
     parent.attachments.retain(|attachment| !attachment.hosts.is_empty());
     let message = |host: &Host, winner: &ObjectKey| {
+        if *winner.kind == *kinds::TCP_ROUTE {
+            return format!("the older TCPRoute {} has the connections of the listener", winner.namespaced_name());
+        }
         format!("{:?} is the host of the older {} {}", host.domain(), winner.kind, winner.namespaced_name())
     };
+    // The specification requires that TCPRoutes stay accepted: `holdfast.dev/Conflicted` reports the winner.
+    let is_tcp = *key.kind == *kinds::TCP_ROUTE;
     for (host, winner) in &lost {
         let index = hostnames.iter().position(|hostname| **hostname == *host.domain());
-        let field = index.map_or_else(|| HOSTNAMES.to_owned(), |index| at(HOSTNAMES, index));
-        faults.push(Fault::new(key, Class::Conflict, field, "HostnameConflict", message(host, winner)));
+        let of_host = || index.map_or_else(|| HOSTNAMES.to_owned(), |index| at(HOSTNAMES, index));
+        let (field, reason) = match is_tcp {
+            true => (at("spec.parentRefs", parent.index), OVERRIDDEN),
+            false => (of_host(), "HostnameConflict"),
+        };
+        faults.push(Fault::new(key, Class::Conflict, field, reason, message(host, winner)));
     }
-    if let (Some((host, winner)), true) = (lost.first(), parent.attachments.is_empty()) {
+    if let (Some((host, winner)), true, false) = (lost.first(), parent.attachments.is_empty(), is_tcp) {
         parent.accepted = Condition::new("Accepted", false, "HostnameConflict", message(host, winner));
     }
     parent

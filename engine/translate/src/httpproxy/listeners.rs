@@ -77,7 +77,7 @@ pub(crate) fn plan(settings: &Settings, reader: &mut Reader<'_>) -> Option<Gatew
 
 /// Adds HTTPProxies to the listeners of a Gateway.
 pub(crate) fn join(plan: &mut GatewayPlan, settings: &Settings, reader: &mut Reader<'_>) {
-    for listener in plan.listeners.iter_mut().filter(|listener| !listener.https) {
+    for listener in plan.listeners.iter_mut().filter(|listener| !listener.https && !listener.forwards()) {
         listener.proxies = true;
     }
     let hosts = claims(settings, reader);

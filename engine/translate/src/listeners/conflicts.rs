@@ -25,8 +25,8 @@ const HOSTNAME_CONFLICT: &str = "HostnameConflict";
 /// Claims of earlier objects on one port.
 #[derive(Default)]
 struct Taken {
-    /// The protocols of the port: `true` is TLS.
-    protocols: BTreeSet<bool>,
+    /// The protocols of the port.
+    protocols: BTreeSet<&'static str>,
     hosts: BTreeSet<Host>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn among(gateway: &ObjectKey, listeners: &mut [ListenerPlan], faults:
             // A port that is claimed for two protocols is not available to later objects either.
             if takes_part || listener.conflicted.reason == PROTOCOL_CONFLICT {
                 let port = taken.entry(listener.port).or_default();
-                port.protocols.insert(listener.https);
+                port.protocols.insert(listener.transport());
                 port.hosts.extend(takes_part.then(|| listener.host()));
             }
         }
@@ -64,7 +64,7 @@ fn behind(
     for (index, listener) in listeners.iter_mut().enumerate() {
         let Some(port) = taken.get(&listener.port) else { continue };
         let is_known = listener.accepted.reason != "UnsupportedProtocol";
-        let (reason, what) = if !is_known || port.protocols.iter().any(|https| *https != listener.https) {
+        let (reason, what) = if !is_known || port.protocols.iter().any(|protocol| *protocol != listener.transport()) {
             (PROTOCOL_CONFLICT, "is claimed for another protocol".to_owned())
         } else if listener.state != ListenerState::Out && port.hosts.contains(&listener.host()) {
             (HOSTNAME_CONFLICT, format!("is claimed for host {:?}", listener.host().domain()))
@@ -97,9 +97,13 @@ fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Faul
     let takes_part = |listener: &&ListenerPlan| listener.state != ListenerState::Out;
     let ports = claimants(listeners, |listener| takes_part(&listener).then_some(listener.port));
     for (port, several) in ports {
-        let protocol = |index: &usize| listeners.get(*index).map(|listener| listener.https);
+        let protocol = |index: &usize| listeners.get(*index).map(|listener| listener.transport());
         if several.iter().any(|index| protocol(index) != several.first().and_then(protocol)) {
-            let message = format!("listeners of protocols HTTP and HTTPS claim port {port}");
+            let protocols: BTreeSet<&str> = several.iter().filter_map(protocol).collect();
+            let protocols =
+                protocols.into_iter().map(|protocol| if protocol == "TLS" { "HTTPS or TLS" } else { protocol });
+            let protocols = protocols.collect::<Vec<_>>().join(" and ");
+            let message = format!("listeners of protocols {protocols} claim port {port}");
             found.extend(several.iter().map(|index| (*index, ListenerState::Out, PROTOCOL_CONFLICT, message.clone())));
             continue;
         }
@@ -127,11 +131,11 @@ fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Faul
 pub(crate) fn give_way(listeners: &mut [ListenerPlan]) {
     let takes_part = |listener: &&ListenerPlan| listener.state != ListenerState::Out;
     let today = listeners.iter().filter(takes_part).filter(|listener| !listener.is_lent());
-    let today: Vec<_> = today.map(|listener| (listener.port, listener.https, listener.host())).collect();
+    let today: Vec<_> = today.map(|listener| (listener.port, listener.transport(), listener.host())).collect();
     for listener in listeners.iter_mut().filter(|listener| listener.is_lent()) {
-        let (https, host) = (listener.https, listener.host());
+        let (protocol, host) = (listener.transport(), listener.host());
         let mut others = today.iter().filter(|(port, ..)| *port == listener.port);
-        if others.any(|(_, other, claimed)| *other != https || *claimed == host) {
+        if others.any(|(_, other, claimed)| *other != protocol || *claimed == host) {
             listener.state = ListenerState::Out;
         }
     }

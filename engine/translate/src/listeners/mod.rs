@@ -75,16 +75,12 @@ pub(crate) fn plan(
         return plan;
     }
     plan.https = matches!(&*listener.protocol, "HTTPS" | "TLS");
-    plan.traffic = match (&*listener.protocol, listener.tls.as_ref().and_then(|tls| tls.mode.as_ref())) {
-        ("TLS", Some(GatewayListenersTlsMode::Passthrough)) => Traffic::Passthrough,
-        ("TLS", _) => Traffic::Terminated,
-        _ => Traffic::Requests,
-    };
+    plan.traffic = traffic(&listener.protocol, listener.tls.as_ref());
     plan.kinds = plan.traffic.kinds().iter().copied().collect();
     let port = bound_port(listener.port, settings);
     (plan.port, plan.seen_port) = (port.unwrap_or(0), port.unwrap_or(0));
-    if !matches!(&*listener.protocol, "HTTP" | "HTTPS" | "TLS") {
-        let message = format!("protocol {:?} is not supported: use HTTP, HTTPS or TLS", listener.protocol);
+    if !matches!(&*listener.protocol, "HTTP" | "HTTPS" | "TCP" | "TLS") {
+        let message = format!("protocol {:?} is not supported: use HTTP, HTTPS, TLS or TCP", listener.protocol);
         plan.reject(ListenerState::Out, "UnsupportedProtocol", &message);
         plan.kinds.clear();
         // Reports name the hosts that are not served.
@@ -97,8 +93,13 @@ pub(crate) fn plan(
         plan.reject(ListenerState::Out, "PortUnavailable", &message);
         fault(format!("{field}.port"), Class::Invalid, "PortUnavailable", message);
     }
-    if let Some(hostname) = listener.hostname.as_deref().filter(|hostname| !hostname.is_empty()) {
-        claim_hostname(owner, &mut plan, hostname, reader, &mut fault);
+    match listener.hostname.as_deref().filter(|hostname| !hostname.is_empty()) {
+        Some(_) if plan.traffic == Traffic::Tcp => {
+            let message = "hostname has no effect on a listener of protocol TCP";
+            fault(format!("{field}.hostname"), Class::Ignored, "NotServed", message.to_owned());
+        }
+        Some(hostname) => claim_hostname(owner, &mut plan, hostname, reader, &mut fault),
+        None => {}
     }
     if !entry.whole && plan.state == ListenerState::Serving {
         // The claim of the listener is known; its allowed routes are not.
@@ -118,10 +119,20 @@ pub(crate) fn plan(
             format!("{field}.tls"),
             Class::Ignored,
             "NotServed",
-            "tls has no effect on a listener of protocol HTTP".into(),
+            format!("tls has no effect on a listener of protocol {}", listener.protocol),
         );
     }
     plan
+}
+
+/// Returns what a listener of a protocol receives.
+fn traffic(protocol: &str, tls: Option<&GatewayListenersTls>) -> Traffic {
+    match (protocol, tls.and_then(|tls| tls.mode.as_ref())) {
+        ("TLS", Some(GatewayListenersTlsMode::Passthrough)) => Traffic::Passthrough,
+        ("TLS", _) => Traffic::Terminated,
+        ("TCP", _) => Traffic::Tcp,
+        _ => Traffic::Requests,
+    }
 }
 
 /// Sets the hostname of a listener. A listener with an unusable hostname takes part with the hostname of the last valid

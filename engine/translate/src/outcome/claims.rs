@@ -17,6 +17,9 @@ pub(crate) const HOSTNAMES: &str = "spec.hostnames";
 /// The reason of a parent of which every listener that a route attaches to lost a conflict.
 pub const NO_READY_LISTENERS: &str = "NoReadyListeners";
 
+/// The reason of a parent with a listener of which an older TCPRoute has the connections.
+pub const OVERRIDDEN: &str = "Overridden";
+
 /// A listener of a Gateway.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId {

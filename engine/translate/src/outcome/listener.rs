@@ -21,6 +21,8 @@ use holdfast_graph::{Node, ObjectKey};
 pub enum Traffic {
     /// HTTP requests, which HTTPRoutes, GRPCRoutes and HTTPProxies answer.
     Requests,
+    /// Connections of which only the port is known. The oldest TCPRoute has them.
+    Tcp,
     /// Connections with TLS that Envoy terminates. TLSRoutes forward them by the server name.
     Terminated,
     /// Connections with TLS that backends terminate. TLSRoutes forward them by the server name.
@@ -32,6 +34,7 @@ impl Traffic {
     pub(crate) fn kinds(self) -> &'static [&'static str] {
         match self {
             Traffic::Requests => &[kinds::HTTP_ROUTE, kinds::GRPC_ROUTE],
+            Traffic::Tcp => &[kinds::TCP_ROUTE],
             Traffic::Terminated | Traffic::Passthrough => &[kinds::TLS_ROUTE],
         }
     }
@@ -214,7 +217,10 @@ impl ListenerPlan {
 
     /// Returns the table that contains its routes.
     pub fn table(&self) -> TableName {
-        if self.https { TableName::Listener(self.name.clone()) } else { TableName::Port(self.port) }
+        match self.https || self.forwards() {
+            true => TableName::Listener(self.name.clone()),
+            false => TableName::Port(self.port),
+        }
     }
 
     /// Returns whether the listener serves clients that name no host, or a host that no HTTPProxy has.
@@ -222,10 +228,18 @@ impl ListenerPlan {
         self.proxies && self.https && self.hostname.is_none()
     }
 
-    /// Returns whether the listener forwards connections by the server name, with a filter chain for each host of its
-    /// routes.
+    /// Returns whether the listener forwards connections, with a filter chain for each host of its routes.
     pub fn forwards(&self) -> bool {
         self.traffic != Traffic::Requests
+    }
+
+    /// Returns the protocol as far as listeners of one port must agree on it.
+    pub(crate) fn transport(&self) -> &'static str {
+        match (self.https, self.traffic) {
+            (true, _) => "TLS",
+            (false, Traffic::Tcp) => "TCP",
+            (false, _) => "HTTP",
+        }
     }
 
     /// Returns whether routes have a place at the listener. This includes a closed TLS listener, which is served if an
@@ -253,7 +267,7 @@ impl ListenerPlan {
     /// are refused.
     pub(crate) fn has_routes(&self) -> bool {
         let is_answered = self.state == ListenerState::Serving || self.is_unvalidated;
-        !self.https || (is_answered && self.stream.is_none() && !self.forwards())
+        !self.forwards() && (!self.https || (is_answered && self.stream.is_none()))
     }
 
     /// Returns the properties that routes depend on.

@@ -91,15 +91,16 @@ fn hashed(route: &Route, listener: ListenerContext) -> (Bytes, Content) {
     (bytes, content)
 }
 
-/// A route of connections: the only rule of a TLSRoute.
+/// A route of connections: the only rule of a TCPRoute or TLSRoute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamRoute {
     /// The unit of the object.
     pub node: Node,
     /// The age of the object.
     pub age: Age,
-    /// The destination of connections with TLS that Envoy terminates; unset where they are closed.
-    pub terminated: Option<Arc<Stream>>,
+    /// The destination of connections that Envoy reads in plain text, without TLS or after its termination; unset where
+    /// they are closed.
+    pub plain: Option<Arc<Stream>>,
     /// The destination of connections with TLS that backends terminate; unset where they are closed.
     pub passthrough: Option<Arc<Stream>>,
 }
@@ -109,14 +110,14 @@ impl StreamRoute {
     pub fn to(&self, traffic: Traffic) -> Option<&Arc<Stream>> {
         match traffic {
             Traffic::Requests => None,
-            Traffic::Terminated => self.terminated.as_ref(),
+            Traffic::Tcp | Traffic::Terminated => self.plain.as_ref(),
             Traffic::Passthrough => self.passthrough.as_ref(),
         }
     }
 
     /// Returns the backends.
     pub fn backends(&self) -> impl Iterator<Item = &BackendCluster> {
-        let streams = self.terminated.iter().chain(&self.passthrough);
+        let streams = self.plain.iter().chain(&self.passthrough);
         streams.flat_map(|stream| &stream.backends).filter_map(|(backend, _)| backend.as_ref())
     }
 

@@ -59,7 +59,7 @@ fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reading: &mut
     let section = target.section_name.as_ref()?;
     if forwards_connections(&object.body, section) && *key.kind == *kinds::TRAFFIC_POLICY {
         return Some(format!(
-            "listener {section:?} of {} {} forwards connections (protocol TLS): a {} applies to requests, so that this \
+            "listener {section:?} of {} {} forwards connections: a {} applies to requests, so that this \
              target is ignored",
             named.kind,
             named.namespaced_name(),
@@ -75,7 +75,7 @@ fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reading: &mut
     (!has).then(|| format!("{} {} has no {part} {section:?}", named.kind, named.namespaced_name()))
 }
 
-/// Returns whether a listener, by its name in a Gateway or ListenerSet, has protocol TLS.
+/// Returns whether a listener, by its name in a Gateway or ListenerSet, has protocol TLS or TCP.
 fn forwards_connections(body: &Body, section: &str) -> bool {
     let listeners = match body {
         Body::Gateway(gateway) => &gateway.listeners,
@@ -83,5 +83,5 @@ fn forwards_connections(body: &Body, section: &str) -> bool {
         _ => return false,
     };
     let named = listeners.iter().filter(|listener| *listener.name == *section);
-    named.filter_map(|listener| listener.written.as_ref()).any(|written| written.protocol == "TLS")
+    named.filter_map(|listener| listener.written.as_ref()).any(|written| matches!(&*written.protocol, "TCP" | "TLS"))
 }

@@ -123,7 +123,7 @@ fn unprobed(world: &World, flags: &[&str]) -> Result<HoldfastOptions> {
 
 /// Waits until all versions acknowledged so far are on the disk: writes are ordered, so an acknowledged later version
 /// implies it.
-async fn stored(world: &World, port: u16) -> Result<()> {
+pub(crate) async fn stored(world: &World, port: u16) -> Result<()> {
     for version in ["a", "b", "c"] {
         world.route("stored", &good("/stored", version))?;
         comes_to_serve(port, "/stored", version).await?;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use holdfast_api::object::Age;
 use holdfast_envoy::encode::listener::{Chain, GatewayPort};
 use holdfast_envoy::encode::{self, names};
+use holdfast_envoy::features::connection::ListenerSettings;
 use holdfast_envoy::inspect::chain_parts;
 use holdfast_envoy::model::table::{Host, TableName};
-use holdfast_graph::{Content, Node, ObjectKey};
+use holdfast_graph::{Content, Node, ObjectKey, Origins};
 
 use crate::assembly::chains;
 use crate::outcome::gateway::GatewayPlan;
@@ -115,7 +116,18 @@ pub(super) fn contents(
     contents.map(|content| (content, route.node.clone())).collect()
 }
 
-/// Returns the filter chains of a listener that forwards connections: one for each host of its routes, and one that
+/// Returns the only filter chain of a listener without TLS, and the route that it is made from.
+pub(crate) fn of_port(listener: &ListenerPlan, streams: Option<&Streams>) -> (Chain, Origins) {
+    let first = streams.into_iter().flatten().find_map(|(host, ranked)| Some((host, ranked.values().next()?)));
+    match first {
+        Some((host, route)) => {
+            (chains::stream(listener, host, route, &ListenerSettings::default()), Origins::one(route.node.key.clone()))
+        }
+        None => (Chain::RefuseAll { name: listener.name.clone() }, Origins::default()),
+    }
+}
+
+/// Returns the filter chains of a listener with TLS that forwards connections: one for each host of its routes, and one that
 /// refuses the other connections of the listener. `others`: the chains of the port so far.
 pub(crate) fn of_listener(
     listener: &ListenerPlan,
