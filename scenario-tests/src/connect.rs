@@ -38,12 +38,19 @@ pub struct ClientTls {
     pub nameless: bool,
     /// The client certificate, if any.
     pub shown: Option<Arc<Certificate>>,
+    /// Whether the client supports signatures with RSA only.
+    pub only_rsa: bool,
 }
 
 impl ClientTls {
     /// Omits the server name indication.
     pub fn nameless(self) -> Self {
         Self { nameless: true, ..self }
+    }
+
+    /// Supports signatures with RSA only.
+    pub fn only_rsa(self) -> Self {
+        Self { only_rsa: true, ..self }
     }
 
     /// Adds a client certificate.
@@ -145,8 +152,16 @@ pub(crate) async fn secured(port: u16, protocol: HttpVersion, trust: &ClientTls)
 fn config(trust: &ClientTls, protocol: HttpVersion) -> Result<rustls::ClientConfig> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(trust.root.clone())?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
+    let mut provider = rustls::crypto::ring::default_provider();
+    if trust.only_rsa {
+        let algorithms = provider.signature_verification_algorithms;
+        let rsa = algorithms.mapping.iter().filter(|(scheme, _)| format!("{scheme:?}").starts_with("RSA"));
+        // The type requires a static list; one for each connection of a few stories is no burden.
+        let mapping = Vec::leak(rsa.copied().collect());
+        provider.signature_verification_algorithms =
+            rustls::crypto::WebPkiSupportedAlgorithms { mapping, ..algorithms };
+    }
+    let config = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots);
     let mut config = match &trust.shown {

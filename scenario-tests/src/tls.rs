@@ -18,6 +18,9 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::connect::ClientTls;
 
+/// An RSA key, which the tests cannot generate.
+const RSA_KEY: &str = include_str!("../../engine/check/src/certificate/fixtures/rsa2048.key");
+
 /// The validity of a certificate, in seconds relative to a time; unset: always.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CertificateLife {
@@ -71,6 +74,14 @@ impl Certificate {
         Ok(Self { der: cert.der().clone(), pem: cert.pem(), key_pem: key.serialize_pem() })
     }
 
+    /// Creates a certificate as [`Self::living`] does, with an RSA key.
+    pub fn living_rsa(names: &[&str], life: CertificateLife, time: i64) -> Result<Self> {
+        let params = life.limit(CertificateParams::new(owned(names))?, time);
+        let key = KeyPair::from_pem(RSA_KEY)?;
+        let cert = params.self_signed(&key)?;
+        Ok(Self { der: cert.der().clone(), pem: cert.pem(), key_pem: RSA_KEY.to_owned() })
+    }
+
     /// Creates a chain of a certificate and its issuer, which another authority issued. The times are relative to one in
     /// seconds of Unix time.
     pub fn issued(names: &[&str], life: CertificateLife, issuer: CertificateLife, time: i64) -> Result<Self> {
@@ -87,7 +98,13 @@ impl Certificate {
 
     /// Returns the TLS parameters of a client that expects `server_name` and accepts this certificate only.
     pub fn trust(&self, server_name: &str) -> ClientTls {
-        ClientTls { server_name: server_name.to_owned(), root: self.der.clone(), nameless: false, shown: None }
+        ClientTls {
+            server_name: server_name.to_owned(),
+            root: self.der.clone(),
+            nameless: false,
+            shown: None,
+            only_rsa: false,
+        }
     }
 
     /// Returns a Secret of type `kubernetes.io/tls` in YAML.

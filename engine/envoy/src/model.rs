@@ -3,6 +3,7 @@
 //!
 //! Translation creates the model, and `encode` encodes it. Nothing here depends on Kubernetes kinds or Envoy messages.
 
+pub mod certificates;
 pub mod containment;
 pub mod placeholder;
 pub mod table;

@@ -244,7 +244,7 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, all: &[ObjectP
         here.retain(|index| !is_conflict(index));
     }
     // A certificate that is not valid now closes nothing.
-    if effect.gets != Gets::Untrusted && !here.iter().all(is_about_dates) {
+    if !matches!(effect.gets, Gets::Untrusted | Gets::UntrustedWithoutEcdsa) && !here.iter().all(is_about_dates) {
         here.retain(|index| !is_about_dates(index));
     }
     here.extend(others);

@@ -196,6 +196,8 @@ pub enum Gets {
     RefusedShare,
     /// Clients that verify certificates refuse the connection: the certificate has expired or is not valid yet.
     Untrusted,
+    /// The same, only for clients that do not support ECDSA: others get another certificate.
+    UntrustedWithoutEcdsa,
     /// Requests get no response.
     NoResponse,
     /// Connections reach the process or the Gateway that uses the port.
@@ -239,6 +241,7 @@ impl Gets {
             | Gets::Refused
             | Gets::RefusedShare
             | Gets::Untrusted
+            | Gets::UntrustedWithoutEcdsa
             | Gets::NoResponse
             | Gets::PortInUse
             | Gets::Nothing => Severity::Outage,

@@ -23,6 +23,7 @@ pub(crate) fn stories() -> Vec<Story> {
             the_last_valid_certificate_stays,
             a_deleted_secret_is_a_later_fault,
             without_last_valid_versions,
+            several_certificates,
             a_proxy_with_dates,
             authorities_of_a_proxy_that_expired,
         ]
@@ -187,6 +188,68 @@ async fn without_last_valid_versions(world: World) -> Result<()> {
     write(&world, &good)?;
     secure(port, &good).comes_to_reach("echo").await?;
     status(&world, &holdfast, 0, &["Everything is served as desired."]).await
+}
+
+/// Of several certificates, Envoy selects by name, then by the kind of key that the client supports, then by order. The
+/// report is about the certificates that clients get.
+async fn several_certificates(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.port()?;
+    world.route("all", "rules:\n- backendRefs: [{name: echo, port: 8080}]")?;
+    let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?;
+    let (good, old) = ((-DAY, 90 * DAY), (-9 * DAY, -DAY));
+    let of = |names: &[&str], (begins, expires): (i64, i64)| {
+        let life = CertificateLife { begins: Some(begins), expires: Some(expires) };
+        Certificate::living(names, life, now)
+    };
+    let rsa = |(begins, expires): (i64, i64)| {
+        let life = CertificateLife { begins: Some(begins), expires: Some(expires) };
+        Certificate::living_rsa(&[HOST], life, now)
+    };
+    let refuse = "clients that verify certificates refuse connections to listeners[0]";
+    let refuse_shop = format!("{refuse}: {HOST}");
+    let refuse_pay = format!("{refuse}: pay.example.com");
+    let without_ecdsa = "clients that verify certificates and support no ECDSA refuse connections to listeners[0]";
+    let no_outage = "0 outages, 0 degraded, 1 warning";
+    // The certificates, whether a client that supports everything is served, and one that supports RSA only, and what is
+    // reported.
+    let rows = [
+        (of(&[HOST], good)?, of(&[HOST], old)?, true, false, no_outage),
+        (of(&[HOST], old)?, of(&[HOST], good)?, false, false, &*refuse_shop),
+        (rsa(old)?, of(&[HOST], good)?, true, false, without_ecdsa),
+        (of(&[HOST], good)?, rsa(old)?, true, false, without_ecdsa),
+        (rsa(good)?, of(&[HOST], old)?, false, true, &*refuse_shop),
+        (of(&[HOST], old)?, rsa(good)?, false, true, &*refuse_shop),
+        (of(&["pay.example.com"], old)?, of(&[HOST], good)?, true, false, &*refuse_pay),
+        (of(&["*.example.com"], old)?, of(&[HOST], good)?, true, false, &*format!("{refuse}: *.example.com")),
+    ];
+    let mut holdfast = None;
+    for (index, (first, second, is_served, is_served_rsa, words)) in rows.into_iter().enumerate() {
+        // Listeners with other names are other tables: no client meets the configuration of the row before.
+        let name = format!("web-{index}");
+        world.gateway_with(&https_listener(&name, port, "", &["first", "second"]))?;
+        world
+            .write("secret.yaml", documents(&[first.secret("default", "first"), second.secret("default", "second")]))?;
+        let holdfast = match &mut holdfast {
+            Some(holdfast) => holdfast,
+            none => none.insert(world.run_with(HoldfastOptions::new(&world)?.args(&GATE)).await?),
+        };
+        status(&world, holdfast, 1, &[words]).await?;
+        until(&format!("row {index}"), || async {
+            for (only_rsa, expected) in [(false, is_served), (true, is_served_rsa)] {
+                let mut served = false;
+                for certificate in [&first, &second] {
+                    let trust = certificate.trust(HOST);
+                    let trust = if only_rsa { trust.only_rsa() } else { trust };
+                    served |= get(port, "/").host(HOST).tls(trust).send().await.is_ok();
+                }
+                ensure!(served == expected, "row {index}: only RSA: {only_rsa}, served: {served}");
+            }
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 /// `check` finds the dates of the certificate of an HTTPProxy.

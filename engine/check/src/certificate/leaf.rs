@@ -84,7 +84,15 @@ pub(super) fn parse(certificate: &[u8]) -> Option<X509Certificate<'_>> {
 }
 
 fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
-    let Ok(Some(extension)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let extension = match certificate.subject_alternative_name() {
+        Ok(Some(extension)) => extension,
+        // Envoy takes the common name of a certificate without the extension.
+        Ok(None) => {
+            let common = certificate.subject().iter_common_name();
+            return common.filter_map(|name| Some(name.as_str().ok()?.to_ascii_lowercase())).collect();
+        }
+        Err(_) => return Vec::new(),
+    };
     let name = |name: &GeneralName<'_>| match name {
         GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
         GeneralName::IPAddress(bytes) => <[u8; 4]>::try_from(*bytes)

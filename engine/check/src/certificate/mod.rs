@@ -43,7 +43,8 @@ pub const RSA_BITS_MAX: usize = 16 * 1024;
 pub struct Pair {
     /// Validity of the server certificate together with that of its issuers in the chain.
     pub validity: Validity,
-    /// DNS names (in lower case) and IP addresses of the subject alternative name extension.
+    /// DNS names (in lower case) and IP addresses of the subject alternative name extension; the common name of a
+    /// certificate without this extension.
     pub names: Vec<String>,
     /// Kind of the key.
     pub key: KeyKind,

@@ -33,7 +33,7 @@ fn gets(served: &ServedInstead, limits: ShownLimits) -> String {
         Gets::Share { status } => format!("a share of the requests to {section} gets status {status}"),
         Gets::Refused => format!("connections to {section} are refused"),
         Gets::RefusedShare => format!("a share of the connections to {section} is closed"),
-        Gets::Untrusted => format!("clients that verify certificates refuse connections to {section}"),
+        Gets::Untrusted | Gets::UntrustedWithoutEcdsa => untrusted(&served.gets, &section),
         Gets::NoResponse => format!("requests to {section} get no response"),
         Gets::PortInUse => format!("connections to {section} reach the process or Gateway that uses its port"),
         Gets::Nothing if served.section.is_empty() => "left out".to_owned(),
@@ -78,7 +78,7 @@ fn section(served: &ServedInstead) -> String {
 fn at_some_listeners(served: &ServedInstead, listeners: &[&str], limits: ShownLimits) -> String {
     let section = section(served);
     let what = match served.gets {
-        Gets::Untrusted => format!("clients that verify certificates refuse connections to {section}"),
+        Gets::Untrusted | Gets::UntrustedWithoutEcdsa => untrusted(&served.gets, &section),
         Gets::Status { status } => format!("{section} answers {status}"),
         _ if served.section.is_empty() => "not served".to_owned(),
         _ => format!("{section} is not served"),
@@ -90,6 +90,12 @@ fn at_some_listeners(served: &ServedInstead, listeners: &[&str], limits: ShownLi
     let several = if listeners.len() > 1 { "s" } else { "" };
     let listeners = listed(listeners.iter().copied(), limits);
     format!("{what} at listener{several} {listeners}{hosts}; other listeners serve it")
+}
+
+/// Which clients refuse a certificate.
+fn untrusted(gets: &Gets, section: &str) -> String {
+    let which = if *gets == Gets::Untrusted { "" } else { " and support no ECDSA" };
+    format!("clients that verify certificates{which} refuse connections to {section}")
 }
 
 fn hosts(hosts: &BTreeSet<Arc<str>>, limits: ShownLimits) -> String {

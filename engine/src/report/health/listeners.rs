@@ -9,6 +9,7 @@ use holdfast_api::apis::Body;
 use holdfast_api::fault::at;
 use holdfast_api::section::{self, ObjectSection};
 use holdfast_check::time::Moment;
+use holdfast_envoy::model::table::Host;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport};
 use holdfast_graph::ObjectKey;
@@ -51,44 +52,39 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
                 false => served.iter().find(|plan| !serving(plan)).copied(),
             };
             let lost = without.map(|plan| closed(listener, plan));
-            let gets = if let Some(lost) = &lost {
-                if is_closed { vec![lost.clone()] } else { Vec::new() }
+            let all_hosts = || listener.hostname.iter().cloned().collect();
+            let of_all = |gets: Gets| ListenerEffect { gets, hosts: all_hosts(), secret: None };
+            let gets: Vec<ListenerEffect> = if let Some(lost) = &lost {
+                if is_closed { vec![of_all(lost.clone())] } else { Vec::new() }
             } else {
-                let mut earlier = earlier_certificates(listener, &served, &backfilled);
-                earlier.extend(is_untrusted(listener, &served).then_some(Gets::Untrusted));
-                if earlier.is_empty() && is_closed { vec![Gets::AsBefore] } else { earlier }
+                let earlier = earlier_certificates(listener, &served, &backfilled);
+                let mut earlier: Vec<ListenerEffect> = earlier.into_iter().map(of_all).collect();
+                earlier.extend(untrusted(listener, &served));
+                if earlier.is_empty() && is_closed { vec![of_all(Gets::AsBefore)] } else { earlier }
             };
             let empty = Roots::new();
             let roots = if listener.proxies && !gets.is_empty() { &*roots } else { &empty };
             let writers = writers(key, listener, roots);
-            let lost = lost.or_else(|| gets.iter().find(|gets| gets.severity() == Severity::Outage).cloned());
-            if let Some(lost) = lost.filter(|_| !listener.proxies) {
-                let id = ListenerId { gateway: key.clone(), name: listener.name.clone() };
-                let at_fault = match gets.is_empty() {
-                    true => behind_step(effects, listener.owner(key), &plan.name, &field(listener)),
-                    false => writers.clone(),
-                };
-                unserved.insert(id, LostListener { gets: lost, writers: at_fault, has_place: listener.has_place() });
+            if !listener.proxies {
+                let behind = || behind_step(effects, listener.owner(key), &plan.name, &field(listener));
+                let losses = losses(listener, &gets, &writers, lost.map(|lost| (lost, behind())));
+                if !losses.is_empty() {
+                    unserved.insert(ListenerId { gateway: key.clone(), name: listener.name.clone() }, losses);
+                }
             }
             for (object, section) in writers {
                 let is_known = known.contains(&(object.clone(), plan.name.clone(), section.clone()));
-                effects.extend(gets.iter().filter(|gets| !is_known || **gets != Gets::AsBefore).map(|gets| Effect {
-                    object: engine.identity(&object, None),
+                let reported = gets.iter().filter(|one| !is_known || one.gets != Gets::AsBefore);
+                effects.extend(reported.map(|one| Effect {
                     gateway: plan.name.clone(),
-                    section: section.clone(),
-                    listener: None,
-                    gets: gets.clone(),
-                    hosts: listener.hostname.iter().cloned().collect(),
-                    paths: BTreeSet::new(),
-                    causes: BTreeSet::new(),
-                    causing_section: "".into(),
-                    message: match gets {
-                        gets if gets.severity() == Severity::Outage => {
-                            format!("listener {} is not served", listener.section())
-                        }
-                        _ => String::new(),
+                    gets: one.gets.clone(),
+                    hosts: one.hosts.clone(),
+                    causes: one.secret.iter().cloned().collect(),
+                    message: match one.is_outage() {
+                        true => format!("listener {} is not served", listener.section()),
+                        false => String::new(),
                     },
-                    version: None,
+                    ..Effect::left_out(&engine.identity(&object, None), &section)
                 }));
             }
         }
@@ -96,8 +92,34 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
     effects.extend(routes_below(engine, &unserved));
 }
 
+/// Objects at fault, each with the part at fault.
+type PartsAtFault = Vec<(ObjectKey, Arc<str>)>;
+
+/// Returns what clients get of a listener that is not served, or not at some hosts. `of_step` is the effect of a step of
+/// the fallback, with the objects at fault; it applies where the listener has no other effect.
+fn losses(
+    listener: &ListenerPlan,
+    gets: &[ListenerEffect],
+    writers: &[(ObjectKey, Arc<str>)],
+    of_step: Option<(Gets, PartsAtFault)>,
+) -> Vec<LostListener> {
+    let has_place = listener.has_place();
+    let of = |lost: &ListenerEffect| LostListener {
+        gets: lost.gets.clone(),
+        writers: match &lost.secret {
+            Some(secret) => vec![(secret.clone(), "".into())],
+            None => writers.to_vec(),
+        },
+        has_place,
+        hosts: lost.hosts.iter().map(|host| Host::new(Some(host))).collect(),
+    };
+    let of_step = of_step.filter(|_| gets.is_empty());
+    let of_step = of_step.map(|(gets, writers)| LostListener { gets, writers, has_place, hosts: Vec::new() });
+    gets.iter().filter(|gets| gets.is_outage()).map(of).chain(of_step).collect()
+}
+
 /// Returns the objects because of which a step of the fallback closes a listener, each with the part at fault.
-fn behind_step(effects: &[Effect], owner: &ObjectKey, gateway: &str, section: &str) -> Vec<(ObjectKey, Arc<str>)> {
+fn behind_step(effects: &[Effect], owner: &ObjectKey, gateway: &str, section: &str) -> PartsAtFault {
     let of_step = effects
         .iter()
         .filter(|effect| *effect.section == *section && *effect.gateway == *gateway && effect.object.key() == *owner);
@@ -106,17 +128,47 @@ fn behind_step(effects: &[Effect], owner: &ObjectKey, gateway: &str, section: &s
     parts.collect()
 }
 
-/// Listeners that are not served.
-type Unserved = BTreeMap<ListenerId, LostListener>;
+/// What clients get of a listener.
+struct ListenerEffect {
+    gets: Gets,
+    /// The hosts with the effect; empty for all hosts.
+    hosts: BTreeSet<Arc<str>>,
+    /// The certificate that is the cause.
+    secret: Option<ObjectKey>,
+}
 
-/// A listener that is not served.
+impl ListenerEffect {
+    fn is_outage(&self) -> bool {
+        self.gets.severity() == Severity::Outage
+    }
+}
+
+/// Listeners that are not served, each with what clients get.
+type Unserved = BTreeMap<ListenerId, Vec<LostListener>>;
+
+/// What clients get of a listener, or of some of its hosts, that is not served.
 struct LostListener {
     /// What clients get.
     gets: Gets,
     /// The objects at fault, each with the part at fault.
-    writers: Vec<(ObjectKey, Arc<str>)>,
+    writers: PartsAtFault,
     /// Whether it keeps its port and hostname.
     has_place: bool,
+    /// The hosts that are not served; empty for all hosts.
+    hosts: Vec<Host>,
+}
+
+impl LostListener {
+    /// Returns the hosts of a route that are not served.
+    fn hosts_of(&self, attachment: &Attachment) -> BTreeSet<Arc<str>> {
+        // A more specific listener of the port answers, or refuses, the requests to the other hosts.
+        let all = if self.has_place { &attachment.owned } else { &attachment.hosts };
+        let lost = all.iter().flat_map(|host| match self.hosts.is_empty() {
+            true => vec![host.clone()],
+            false => self.hosts.iter().filter_map(|lost| lost.intersection(host)).collect(),
+        });
+        lost.map(|host| host.domain().into()).collect()
+    }
 }
 
 /// Returns the effects on routes below these listeners: on a whole parent of which no listener is served, else on the
@@ -135,31 +187,26 @@ fn routes_below(engine: &Engine, unserved: &Unserved) -> Vec<Effect> {
             let is_closed = parent.attachments.iter().all(is_unserved);
             let section = if is_lost || !is_closed { String::new() } else { at("parentRefs", parent.index) };
             for attachment in &parent.attachments {
-                let Some(LostListener { gets, writers, has_place }) = unserved.get(&attachment.listener) else {
-                    continue;
-                };
-                // A more specific listener of the port answers, or refuses, the requests to the other hosts.
-                let hosts = if *has_place { &attachment.owned } else { &attachment.hosts };
-                if hosts.is_empty() {
-                    continue;
+                for lost in unserved.get(&attachment.listener).into_iter().flatten() {
+                    let hosts = lost.hosts_of(attachment);
+                    if hosts.is_empty() {
+                        continue;
+                    }
+                    effects.extend(lost.writers.iter().map(|(writer, causing_section)| Effect {
+                        gateway: parent.gateway.namespaced_name().into(),
+                        listener: (!is_closed).then(|| attachment.listener.name.clone()),
+                        gets: lost.gets.clone(),
+                        hosts: hosts.clone(),
+                        causes: BTreeSet::from([writer.clone()]),
+                        causing_section: causing_section.clone(),
+                        message: if is_closed {
+                            format!("no listener of {} is served", parent.gateway.namespaced_name())
+                        } else {
+                            format!("listener {} is not served", attachment.listener.name)
+                        },
+                        ..Effect::left_out(&engine.identity(key, None), &section)
+                    }));
                 }
-                effects.extend(writers.iter().map(|(writer, causing_section)| Effect {
-                    object: engine.identity(key, None),
-                    gateway: parent.gateway.namespaced_name().into(),
-                    section: section.as_str().into(),
-                    listener: (!is_closed).then(|| attachment.listener.name.clone()),
-                    gets: gets.clone(),
-                    hosts: hosts.iter().map(|host| host.domain().into()).collect(),
-                    paths: BTreeSet::new(),
-                    causes: BTreeSet::from([writer.clone()]),
-                    causing_section: causing_section.clone(),
-                    message: if is_closed {
-                        format!("no listener of {} is served", parent.gateway.namespaced_name())
-                    } else {
-                        format!("listener {} is not served", attachment.listener.name)
-                    },
-                    version: None,
-                }));
             }
         }
     }
@@ -230,10 +277,25 @@ fn earlier_certificates(
     shown.filter_map(|key| Some(earlier(backfilled.get(key)?, expiry(key)))).collect()
 }
 
-/// Checks whether a plan serves a certificate of a listener outside of its validity.
-fn is_untrusted(listener: &ListenerPlan, served: &[&GatewayPlan]) -> bool {
-    let same = served.iter().flat_map(|plan| plan.all()).filter(|one| one.name == listener.name);
-    same.flat_map(ListenerPlan::outdated_certificates).next().is_some()
+/// Returns the effects of the certificates outside of their validity that clients get of a listener in a plan.
+fn untrusted(listener: &ListenerPlan, served: &[&GatewayPlan]) -> Vec<ListenerEffect> {
+    let mut effects: BTreeMap<(Gets, ObjectKey), BTreeSet<Arc<str>>> = BTreeMap::new();
+    for one in served.iter().flat_map(|plan| plan.all()).filter(|one| one.name == listener.name) {
+        let shown = one.shown_certificates();
+        for (secret, at) in one.outdated_certificates().filter_map(|(secret, _)| Some((secret, shown.get(secret)?))) {
+            for (gets, at) in [(Gets::Untrusted, &at.hosts), (Gets::UntrustedWithoutEcdsa, &at.without_ecdsa)] {
+                let hosts = at.iter().map(|host| host.domain().into());
+                effects.entry((gets, secret.clone())).or_default().extend(hosts);
+            }
+        }
+    }
+    effects.retain(|_, hosts| !hosts.is_empty());
+    let of = |((gets, secret), hosts)| {
+        // With one certificate, all clients of the listener get it.
+        let hosts = if listener.certificates.len() > 1 { hosts } else { listener.hostname.iter().cloned().collect() };
+        ListenerEffect { gets, hosts, secret: Some(secret) }
+    };
+    effects.into_iter().map(of).collect()
 }
 
 /// Returns the effect of the last valid version of a certificate, with its expiry.

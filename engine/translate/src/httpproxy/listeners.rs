@@ -222,6 +222,7 @@ fn listener(name: Arc<str>, https: bool, port: u16, seen_port: u16, hostname: Op
         stream: None,
         to_nameless: false,
         certificate_dates: BTreeMap::new(),
+        certificate_labels: BTreeMap::new(),
         broken_certificates: Vec::new(),
         named_certificates: Vec::new(),
         tls_versions: Default::default(),

@@ -19,7 +19,7 @@ use holdfast_envoy::features::client_certificate::{ClientCertificates, ClientVal
 use holdfast_graph::{ObjectKey, Role};
 
 use super::HOST;
-use crate::listeners::{at_secret, certificate};
+use crate::listeners::{UsableCertificate, at_secret, certificate};
 use crate::outcome::finding::Finding;
 use crate::outcome::host::TlsClaim;
 use crate::outcome::listener::CertificateDates;
@@ -147,7 +147,7 @@ fn own_certificate(key: &ObjectKey, name: &str, claim: &mut TlsClaim, notes: &mu
         return notes.close("secretName", "DelegationNotPermitted", Class::Referential, message);
     }
     match certificate(&secret, reader) {
-        Ok(dates) => {
+        Ok(UsableCertificate { dates, .. }) => {
             notes.dates("secretName", &secret, dates);
             claim.dates.insert(secret.clone(), dates);
             claim.certificate = Some(secret);
@@ -187,7 +187,7 @@ fn fallback_certificate(
         return notes.report(field, "FallbackNotDelegated", Class::Referential, message);
     }
     match certificate(secret, reader) {
-        Ok(dates) => {
+        Ok(UsableCertificate { dates, .. }) => {
             notes.dates(field, secret, dates);
             claim.dates.insert(secret.clone(), dates);
             claim.fallback = Some(secret.clone());

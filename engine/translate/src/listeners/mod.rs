@@ -21,8 +21,8 @@ use holdfast_api::settings::Settings;
 use holdfast_api::status::Condition;
 use holdfast_graph::ObjectKey;
 
-use self::certificate::read_certificate;
-pub(crate) use self::certificate::{at_secret, certificate};
+pub(crate) use self::certificate::{UsableCertificate, at_secret, certificate};
+use self::certificate::{read_certificate, report_dates};
 use crate::outcome::listener::{ListenerPlan, ListenerState, Namespaces, Traffic};
 use crate::provision::READY_PORT;
 use crate::reader::Reader;
@@ -229,9 +229,14 @@ fn tls(
     if references.len() > CERTIFICATES_MAX {
         unresolved(plan, wrong(format!("must have at most {CERTIFICATES_MAX} entries")), faults);
     }
+    let mut usable = Vec::new();
     for (index, reference) in references.iter().enumerate().take(CERTIFICATES_MAX) {
-        read_certificate(owner, plan, &at(&all, index), reference, reader, faults);
+        let field = at(&all, index);
+        if let Some(secret) = read_certificate(owner, plan, &field, reference, reader, faults) {
+            usable.push((field, secret));
+        }
     }
+    report_dates(owner, plan, usable, faults);
     if plan.certificates.is_empty() && plan.state == ListenerState::Serving {
         plan.state = ListenerState::Closed;
     }

@@ -13,6 +13,7 @@ use holdfast_envoy::encode::listener::TlsVersions;
 use holdfast_envoy::features::client_certificate::ClientCertificates;
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_envoy::features::stream::Stream;
+use holdfast_envoy::model::certificates::{self, CertificateLabels, ShownAt};
 use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_graph::{Node, ObjectKey};
 
@@ -108,6 +109,8 @@ pub struct ListenerPlan {
     pub(crate) to_nameless: bool,
     /// The dates of the usable certificates.
     pub certificate_dates: BTreeMap<ObjectKey, CertificateDates>,
+    /// What Envoy selects each of several certificates by; none for a host of HTTPProxies, which has one certificate.
+    pub(crate) certificate_labels: BTreeMap<ObjectKey, CertificateLabels>,
     /// The certificates that exist and are unusable, each with the reason.
     pub broken_certificates: Vec<(ObjectKey, String)>,
     /// All certificates of a Gateway's or ListenerSet's listener that exist, usable or not, in the order written.
@@ -149,6 +152,14 @@ impl ListenerPlan {
         self.certificate_dates.iter().filter_map(|(key, dates)| Some((key, dates.outside()?)))
     }
 
+    /// Returns the names at which clients get each of the certificates.
+    pub fn shown_certificates(&self) -> BTreeMap<&ObjectKey, ShownAt> {
+        let unknown = CertificateLabels::default();
+        let labels = self.certificates.iter().map(|key| self.certificate_labels.get(key).unwrap_or(&unknown));
+        let shown = certificates::shown(&self.host(), &labels.collect::<Vec<_>>());
+        self.certificates.iter().zip(shown).collect()
+    }
+
     /// Returns a listener that serves as far as its name, port and protocol show.
     pub(crate) fn unread(owner: &ObjectKey, field: &str, entry: &ListenerEntry) -> Self {
         let set =
@@ -179,6 +190,7 @@ impl ListenerPlan {
             stream: None,
             to_nameless: false,
             certificate_dates: BTreeMap::new(),
+            certificate_labels: BTreeMap::new(),
             broken_certificates: Vec::new(),
             named_certificates: Vec::new(),
             state: ListenerState::Serving,
