@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use holdfast_fallback::view::{BackfilledObject, BrokenObject, FallbackReport, GatewayState, Identity};
+use holdfast_fallback::view::{BackfilledObject, BrokenObject, Deviations, FallbackReport, GatewayState, Identity};
 use holdfast_graph::{Detected, ObjectKey, Step};
 
 /// The reason of an event, in one word.
@@ -312,13 +312,22 @@ fn recovered(
     }
 }
 
+/// Returns the acknowledged deviations of a Gateway as far as they are reported: none is no success while a listener of
+/// the Gateway refuses connections.
+fn reportable(state: &GatewayState) -> Option<&Deviations> {
+    state.acknowledged.as_ref().filter(|all| !all.is_empty() || state.unserved_listeners.is_empty())
+}
+
 /// Adds events for Gateways with Envoys that have acknowledged another state than before.
 fn gateways(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<FallbackEvent>) {
-    for GatewayState { name, acknowledged, object, .. } in &now.gateways {
-        let known = before.gateway(name).and_then(|known| known.acknowledged.as_ref());
-        let Some(acknowledged) = acknowledged.as_ref().filter(|acknowledged| known != Some(acknowledged)) else {
+    for state in &now.gateways {
+        let GatewayState { name, object, .. } = state;
+        let last = before.gateway(name);
+        let known = last.and_then(reportable);
+        let Some(acknowledged) = reportable(state).filter(|acknowledged| known != Some(acknowledged)) else {
             continue;
         };
+        let was_closed = last.is_some_and(|last| !last.unserved_listeners.is_empty());
         let (reason, note) = if acknowledged.is_empty() {
             (Reason::ConfigurationSucceeded, format!("successfully applied configuration to {name}"))
         } else {
@@ -333,7 +342,7 @@ fn gateways(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<Fall
             (Reason::FallbackConfigurationSucceeded, note)
         };
         // A successful configuration is reported on a Gateway only if it was not successful before.
-        let deviates = !acknowledged.is_empty() || known.is_some_and(|known| !known.is_empty());
+        let deviates = !acknowledged.is_empty() || known.is_some_and(|known| !known.is_empty()) || was_closed;
         let of_gateway = object.as_ref().filter(|_| deviates);
         add_gateway_event(events, reason, of_gateway, note);
     }

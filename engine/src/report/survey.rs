@@ -83,6 +83,7 @@ impl<'a> FallbackSurvey<'a> {
             closed: BTreeSet::new(),
             unrecovered: BTreeSet::new(),
             closes: false,
+            unserved_listeners: BTreeSet::new(),
         };
         if scopes.is_empty() {
             (state.state, state.settled) = (ServedState::Unverified, false);

@@ -250,6 +250,9 @@ pub struct GatewayState {
     /// because its backends are missing does not count.
     #[serde(skip)]
     pub closes: bool,
+    /// The listeners that are written in the Gateway itself and that some Envoys are not served.
+    #[serde(skip)]
+    pub unserved_listeners: BTreeSet<Arc<str>>,
     /// The time since which the oldest served last valid version is known to be good.
     #[serde(skip)]
     pub oldest: Option<Moment>,

@@ -157,6 +157,20 @@ fn an_incomplete_stand_in_is_reported() {
 }
 
 #[test]
+fn a_gateway_with_a_closed_listener_is_no_success() {
+    let mut scene = Scene::new(last_valid(), envoys());
+    let secure = "- {name: tls, port: 8443, protocol: HTTPS, tls: {certificateRefs: [{name: shop}]}}\n  - {name: http,";
+    let open = crate::report::survey::tests::BASE.replace("- {name: http,", secure);
+    scene.apply(&open);
+    let mut driver = EventScene { scene, report: FallbackReport::default() };
+    assert_eq!(driver.new_events(), Vec::<String>::new(), "connections to the listener are refused");
+    let lines = driver.apply(include_str!("../../../../tests/golden/include/certificates.yaml"));
+    let success =
+        "Normal ConfigurationSucceeded controller, Gateway/public: successfully applied configuration to infra/public";
+    check(&lines, &[success]);
+}
+
+#[test]
 fn every_reason_has_a_name_and_a_type() {
     for reason in Reason::ALL {
         let word = reason.to_string();

@@ -39,6 +39,14 @@ pub(super) fn add(survey: &mut FallbackSurvey<'_>) {
     for replacement in engine.replacements() {
         note(survey, of_replacement(survey.engine, replacement));
     }
+    for ListenerId { gateway, name } in unserved_listeners(engine) {
+        let plan = engine.translator.gateway(&gateway);
+        let is_own = plan.is_some_and(|plan| plan.of(None).any(|listener| listener.name == name && !listener.proxies));
+        let mut states = survey.gateways.iter_mut().filter(|state| *state.name == *gateway.namespaced_name());
+        if let Some(state) = states.next().filter(|_| is_own) {
+            state.unserved_listeners.insert(name);
+        }
+    }
     for closed in listeners_and_routes(survey) {
         note(survey, closed);
     }
