@@ -24,6 +24,7 @@ pub(crate) fn stories() -> Vec<Story> {
             a_deleted_secret_is_a_later_fault,
             without_last_valid_versions,
             several_certificates,
+            a_certificate_of_another_listener,
             a_proxy_with_dates,
             authorities_of_a_proxy_that_expired,
         ]
@@ -250,6 +251,27 @@ async fn several_certificates(world: World) -> Result<()> {
         .await?;
     }
     Ok(())
+}
+
+/// The last valid version of a certificate concerns the requests at the listeners that use it, and no other ones.
+async fn a_certificate_of_another_listener(world: World) -> Result<()> {
+    const PAY: &str = "pay.example.com";
+    let _echo = world.backend("echo").await?;
+    let port = world.port()?;
+    let listeners = https_listener("web", port, HOST, &["shop"]) + "\n" + &https_listener("wide", port, "", &["pay"]);
+    world.gateway_with(&listeners)?;
+    world.route("all", "rules:\n- backendRefs: [{name: echo, port: 8080}]")?;
+    let good = certificate(-DAY, 90 * DAY)?;
+    write(&world, &good)?;
+    let pay = |certificate: Certificate| world.write("pay.yaml", documents(&[certificate.secret("default", "pay")]));
+    pay(Certificate::of(&[PAY])?)?;
+    let options = HoldfastOptions::new(&world)?.args(&GATE).args(&["--use-last-valid-config-for-fallback"]);
+    let holdfast = world.run_with(options).await?;
+    secure(port, &good).comes_to_reach("echo").await?;
+    pay(certificate(-9 * DAY, -DAY)?)?;
+    status(&world, &holdfast, 1, &["0 outages, 1 degraded", "listeners[1] is served with generation 1"]).await?;
+    comes_to_explain(&world, &holdfast, &format!("https://{PAY}:{port}/"), 3, "may concern   ").await?;
+    comes_to_explain(&world, &holdfast, &format!("https://{HOST}:{port}/"), 0, "forwarded to Service").await
 }
 
 /// `check` finds the dates of the certificate of an HTTPProxy.

@@ -4,15 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_api::apis::Body;
 use holdfast_api::apis::core::endpoint_slice::SERVICE_LABEL;
+use holdfast_api::apis::gateway::gateway::ListenerEntry;
+use holdfast_api::apis::{Body, kinds};
+use holdfast_api::section::ObjectSection;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_check::certificate::DateFault;
 use holdfast_check::time::Moment;
 use holdfast_engine::health::{Health, HealthFinding};
 use holdfast_envoy::model::table::Host;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport};
-use holdfast_graph::{Node, ObjectKey};
+use holdfast_graph::{Graph, Node, ObjectKey};
 use serde::Serialize;
 
 use super::envoys::GatewayEnvoys;
@@ -25,6 +27,8 @@ pub(crate) struct RunningFacts {
     report: FallbackReport,
     /// The objects that each backfilled object affects.
     affected: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// The parts of objects that read each Secret which is at fault or served in an earlier version.
+    secrets: BTreeMap<ObjectKey, BTreeSet<Node>>,
     places: ManifestPositions,
     /// The health after the last change; unset before the first report.
     health: Option<Arc<Health>>,
@@ -83,7 +87,8 @@ impl RunningFacts {
             (key, reached.into_iter().map(|affected| affected.node.key).collect())
         });
         let affected = affected.collect();
-        Self { report, affected, places: core.places.clone(), health, not_read: core.not_read() }
+        let secrets = secrets(&report, health.as_deref(), engine.graph());
+        Self { report, affected, secrets, places: core.places.clone(), health, not_read: core.not_read() }
     }
 
     /// The Envoys of a Gateway.
@@ -119,7 +124,11 @@ impl RunningFacts {
         let reported = self.reported(gateway, host);
         let all = steps.cloned().chain(broken.map(|broken| broken.object.key())).chain(reported);
         let all: BTreeSet<ObjectKey> = all.collect();
-        all.into_iter().filter(|key| objects.get(key).is_none_or(|object| may_claim(&object.body, host))).collect()
+        let may_be_meant = |key: &ObjectKey| match self.secrets.get(key) {
+            Some(readers) => readers.is_empty() || readers.iter().any(|reader| may_read(reader, host, objects)),
+            None => objects.get(key).is_none_or(|object| may_claim(&object.body, host)),
+        };
+        all.into_iter().filter(may_be_meant).collect()
     }
 
     /// The objects of files that cannot be read now, and on which the answer may depend, each with the reason: routes that
@@ -180,6 +189,54 @@ impl RunningFacts {
             because: causing.map(|broken| format!("{}: {}", short(&broken.object.key()), broken.message)).collect(),
         }
     }
+}
+
+/// Returns the parts of objects that read each Secret which is at fault or served in an earlier version.
+fn secrets(report: &FallbackReport, health: Option<&Health>, graph: &Graph) -> BTreeMap<ObjectKey, BTreeSet<Node>> {
+    let deviations = report.gateways.iter().map(|state| &state.deviations);
+    let of_gateways = deviations.flat_map(|all| all.broken.iter().chain(all.steps.keys().map(|node| &node.key)));
+    let broken = report.broken_objects.iter().map(|broken| broken.object.key());
+    let findings = health.into_iter().flat_map(|health| health.outages.iter().chain(&health.warnings));
+    let found = findings.flat_map(|finding| &finding.objects).map(|subject| subject.object.key());
+    let all = of_gateways.cloned().chain(broken).chain(found).filter(|key| *key.kind == *kinds::SECRET);
+    let mut secrets: BTreeMap<ObjectKey, BTreeSet<Node>> = all.map(|key| (key, BTreeSet::new())).collect();
+    if !secrets.is_empty() {
+        for edge in graph.edges() {
+            if let Some(readers) = secrets.get_mut(&edge.to.key) {
+                readers.insert(edge.from);
+            }
+        }
+    }
+    secrets
+}
+
+/// Returns whether the answer to a request for a host may depend on what a part of an object reads. A listener reads for
+/// the hosts that no more specific listener of its object and port has.
+fn may_read(reader: &Node, host: &str, objects: &ObjectSnapshot) -> bool {
+    let Some(object) = objects.get(&reader.key) else { return true };
+    let ObjectSection::Listener(name) = ObjectSection::parse(&reader.section) else {
+        return may_claim(&object.body, host);
+    };
+    let entries = match &object.body {
+        Body::Gateway(gateway) => &gateway.listeners,
+        Body::ListenerSet(set) => &set.listeners,
+        _ => return true,
+    };
+    let Some(own) = entries.iter().find(|entry| &*entry.name == name).and_then(|entry| entry.written.as_ref()) else {
+        return true;
+    };
+    let hostname = |entry: &ListenerEntry| {
+        let written = entry.written.as_ref().filter(|written| written.port == own.port)?;
+        let hostname = written.hostname.as_deref().filter(|hostname| !hostname.is_empty()).unwrap_or("*");
+        Some((entry.name.clone(), Arc::<str>::from(hostname.to_ascii_lowercase())))
+    };
+    let covering =
+        entries.iter().filter_map(hostname).filter(|(_, hostname)| &**hostname == "*" || may_be(hostname, host));
+    let first = covering.min_by_key(|(_, hostname)| {
+        let host = Host::new(Some(hostname));
+        (host.is_wildcard(), std::cmp::Reverse(hostname.len()))
+    });
+    first.is_some_and(|(first, _)| &*first == name)
 }
 
 /// Returns whether an object may receive requests of a host, or change their answer.
