@@ -313,7 +313,7 @@ impl Engine {
                     object: self.identity(route, Some(scope)),
                     gateway: name.clone(),
                     section: "".into(),
-                    listener: listener.cloned(),
+                    listener,
                     gets: Gets::Status { status: self.settings().closed_status },
                     hosts,
                     paths: BTreeSet::new(),

@@ -39,8 +39,8 @@ use crate::{Translator, Unit, backend_policy, policy};
 pub struct ClosedHost<'a> {
     /// The route object.
     pub route: &'a ObjectKey,
-    /// The TLS listener where the host is closed, while it is open elsewhere.
-    pub listener: Option<&'a Arc<str>>,
+    /// The listener where the host is closed, while another host of the route, or the same host elsewhere, is open.
+    pub listener: Option<Arc<str>>,
     /// The host.
     pub host: Arc<str>,
     /// The policy.
@@ -151,13 +151,13 @@ impl Translator {
             let here = || plan.places.iter().filter(|(gateway, _, _)| *gateway == fleet.gateway);
             let is_open = here().any(|(_, table, host)| served.closing(table, host).is_none());
             let closed = here().filter_map(|(_, table, host)| {
-                let listener = match table {
-                    TableName::Listener(name) if is_open => Some(name),
-                    _ => None,
+                let listener = || match table {
+                    TableName::Listener(name) => Some(name.clone()),
+                    TableName::Port(_) => served.listener_of(table, host),
                 };
                 Some(ClosedHost {
                     route: key,
-                    listener,
+                    listener: is_open.then(listener).flatten(),
                     host: host.domain().into(),
                     policy: &served.closing(table, host)?.0,
                 })

@@ -93,6 +93,8 @@ fn a_listener_that_a_policy_closes_is_one_effect_with_its_host() {
         let of_route = served.iter().find(|served| &*served.object.kind == "HTTPRoute");
         let hosts = of_route.map(|served| served.hosts.iter().map(|host| &**host).collect::<Vec<_>>());
         assert_eq!(hosts, Some(vec!["*.example.com"]), "{combination:?}: {served:#?}");
+        let listener = of_route.and_then(|served| served.listener.as_deref());
+        assert_eq!(listener, Some("own"), "{combination:?}: the other listener is open");
     }
 }
 

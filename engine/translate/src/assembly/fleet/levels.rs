@@ -88,7 +88,7 @@ impl Fleet {
     }
 
     /// Returns the plain listener that owns a host: the most specific one of its port.
-    fn listener_of(&self, table: &TableName, host: &Host) -> Option<Arc<str>> {
+    pub(crate) fn listener_of(&self, table: &TableName, host: &Host) -> Option<Arc<str>> {
         let TableName::Port(port) = table else { return None };
         let of_host = self.plan.on_port(*port).filter(|listener| !listener.https && listener.host().covers(host));
         of_host.min_by_key(|listener| listener.host().specificity()).map(|listener| listener.name.clone())
