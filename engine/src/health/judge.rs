@@ -26,7 +26,11 @@ const CLOSED: &str = "Closed";
 pub fn judge(facts: &Facts) -> Health {
     let Facts { found, effects, gateways: served_by, outside } = facts;
     let mut cases = explain(found, effects);
-    cases.iter_mut().for_each(ProblemWithEffects::part);
+    let closed = closed_hosts(effects);
+    for case in &mut cases {
+        case.is_hidden = case.effects.is_empty() && closed.contains(&case.found.object.key());
+        case.part();
+    }
     let mut health = Health { inputs: inputs(&outside.input), ..Health::default() };
     if let Some(why) = &outside.store {
         let message = format!("{why}; last valid versions and records of refused content are lost when Holdfast ends");
@@ -89,14 +93,22 @@ struct ProblemWithEffects {
     /// Problems of other objects that follow from the problem.
     consequences: Vec<ObjectProblem>,
     effects: Vec<Effect>,
+    /// Whether another problem closes the host of the object, so that no client meets this one.
+    is_hidden: bool,
 }
 
 impl ProblemWithEffects {
     fn new(found: ObjectProblem) -> Self {
-        Self { found, consequences: Vec::new(), effects: Vec::new() }
+        Self { found, consequences: Vec::new(), effects: Vec::new(), is_hidden: false }
     }
 
     fn severity(&self) -> Severity {
+        // Without a Gateway, no client gets the certificate.
+        let mut followers = self.consequences.iter().peekable();
+        let is_somewhere = followers.peek().is_none() || followers.any(|one| !one.gateways.is_empty());
+        if self.is_hidden || (self.effects.is_empty() && is_outdated(&self.found) && !is_somewhere) {
+            return Severity::Warning;
+        }
         let by_clients = self.effects.iter().map(|effect| effect.gets.severity()).min();
         let by_problems = || std::iter::once(&self.found).chain(&self.consequences).map(severity).min();
         by_clients.or_else(by_problems).unwrap_or(Severity::Warning)
@@ -104,9 +116,12 @@ impl ProblemWithEffects {
 
     /// Adds the effect on an object that is served except for the field.
     fn part(&mut self) {
+        if self.is_hidden {
+            return;
+        }
         if self.effects.is_empty() && is_outdated(&self.found) {
             let untrusted = |one: &ObjectProblem| Effect { gets: Gets::Untrusted, ..Effect::left_out(&one.object, "") };
-            self.effects = self.consequences.iter().map(untrusted).collect();
+            self.effects = self.consequences.iter().filter(|one| !one.gateways.is_empty()).map(untrusted).collect();
         }
         let ObjectProblem { object, field, class, is_served, .. } = &self.found;
         let section = section::of_field(field);
@@ -120,6 +135,12 @@ impl ProblemWithEffects {
             self.effects.push(Effect::left_out(object, section));
         }
     }
+}
+
+/// Returns the objects of which each request to the host gets the same error.
+fn closed_hosts(effects: &[Effect]) -> BTreeSet<ObjectKey> {
+    let is_closed = |effect: &&Effect| *effect.section == *section::HOST && matches!(effect.gets, Gets::Status { .. });
+    effects.iter().filter(is_closed).map(|effect| effect.object.key()).collect()
 }
 
 /// The reason of a conflict with an object of another kind about a host.
@@ -310,7 +331,7 @@ fn finding(mut cases: Vec<ProblemWithEffects>, outside: &Outside) -> HealthFindi
         since: None,
         next: String::new(),
     };
-    for ProblemWithEffects { found, consequences, effects } in cases {
+    for ProblemWithEffects { found, consequences, effects, .. } in cases {
         let place = outside.places.get(&found.object.key());
         let place = place.map(|place| ManifestPosition { file: place.file.clone(), line: place.line, column: None });
         if finding.objects.is_empty() {

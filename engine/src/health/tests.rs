@@ -425,6 +425,21 @@ fn a_certificate_that_is_not_valid_now_closes_nothing() {
 }
 
 #[test]
+fn no_client_gets_the_certificate_of_an_http_proxy_without_a_gateway() {
+    let mut facts = facts();
+    let (secret, proxy) = (identity("Secret", "shop", "pay"), identity("HTTPProxy", "shop", "pay"));
+    let expired = |object, cause| ObjectProblem {
+        gateways: BTreeSet::new(),
+        cause,
+        ..found(object, "data", Class::Invalid, "CertificateExpired", "the certificate has expired")
+    };
+    facts.found = vec![expired(secret.clone(), None), expired(proxy, Some(secret.key()))];
+    let health = judge(&facts);
+    assert_eq!((health.outages.len(), health.warnings.len()), (0, 1), "{health:#?}");
+    assert_eq!(health.warnings[0].served, []);
+}
+
+#[test]
 fn an_http_proxy_without_a_place_is_an_outage() {
     let mut facts = facts();
     let lost = found(identity("HTTPProxy", "shop", "pay"), "spec.virtualhost", Class::Conflict, "NoPlace", "several");

@@ -101,7 +101,7 @@ impl Engine {
         self.without_any_version(&report, &mut effects);
         listeners::listener_effects(self, &report, &mut effects);
         endpoints::services_without_endpoints(self, &mut found, &mut effects);
-        overtaken::remove_overtaken(self, &found, &holds, &mut effects);
+        overtaken::remove_overtaken(self, &holds, &mut effects);
         effects.sort_by(|a, b| (&a.object, &a.gateway, &a.section).cmp(&(&b.object, &b.gateway, &b.section)));
         effects.dedup();
         let gateways = report.gateways.iter().map(|state| self.gateway_facts(state)).collect();

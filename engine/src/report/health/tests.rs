@@ -49,6 +49,7 @@ fn answer(scene: &Scene, path: &str) -> Option<u32> {
 }
 
 mod causes;
+mod reached;
 
 const GATES: [(bool, bool); 3] = [(false, false), (true, false), (true, true)];
 

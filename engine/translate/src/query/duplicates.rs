@@ -105,7 +105,7 @@ impl Fleet {
 }
 
 /// Returns the match that a route is, as in `rules[0].matches[1]`.
-pub fn section_of(rendered: &Rendered) -> String {
+fn section_of(rendered: &Rendered) -> String {
     let precedence = &rendered.route.precedence;
     format!("{}.matches[{}]", ObjectSection::Rule(precedence.rule), precedence.entry)
 }

@@ -4,6 +4,7 @@
 pub mod chain_units;
 pub mod duplicates;
 pub mod effects;
+mod reach;
 mod reports;
 mod routes;
 mod secured;

@@ -1,15 +1,16 @@
 //! Reports of translation: faults, statuses and replacements. Computed on request, never on the hot path.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::section;
 use holdfast_envoy::model::table::{Host, TableName};
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{Node, ObjectKey};
 
 use super::duplicates::Duplicates;
+use super::reach;
 use crate::Translator;
 use crate::assembly::fleet::FleetId;
 use crate::outcome::claims::ListenerId;
@@ -37,6 +38,12 @@ impl Translator {
         faults.sort_unstable();
         faults.dedup();
         faults
+    }
+
+    /// Returns the hosts at which a request reaches each of these parts of route objects in a fleet; `None` for an unknown
+    /// fleet.
+    pub fn reached_hosts(&self, fleet: &FleetId, parts: &BTreeSet<Node>) -> Option<BTreeMap<Node, BTreeSet<Arc<str>>>> {
+        Some(reach::reached_hosts(self.assembly.fleets.get(fleet)?, parts))
     }
 
     /// Returns the findings about an ExtensionService.
@@ -69,7 +76,7 @@ impl Translator {
         let mut attached = BTreeMap::new();
         for plan in self.routes.plans.values() {
             let accepted = plan.parents.iter().filter(|parent| parent.accepted.status == "True");
-            let listeners: std::collections::BTreeSet<_> =
+            let listeners: BTreeSet<_> =
                 accepted.flat_map(|parent| &parent.attachments).map(|attachment| &attachment.listener).collect();
             for listener in listeners {
                 *attached.entry(listener.clone()).or_insert(0) += 1;
