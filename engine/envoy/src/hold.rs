@@ -8,6 +8,7 @@ pub mod unavailable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::inspect::chain_parts;
 use holdfast_xds::{Answer, Resource, ResourceType, Snapshot, Version};
 use serde::Serialize;
 
@@ -208,9 +209,12 @@ impl Hold {
         self.acknowledged.is_empty()
     }
 
-    /// Returns whether any route configuration was acknowledged.
+    /// Returns whether any route configuration was acknowledged, or a listener that forwards connections.
     pub fn has_acknowledged_routes(&self) -> bool {
+        let forwards = |body: &[u8]| chain_parts::parts(body).iter().any(|parts| parts.forwarding.is_some());
+        let listeners = self.acknowledged.iter().filter(|((kind, _), _)| *kind == ResourceType::Listener);
         self.acknowledged.keys().any(|(kind, _)| *kind == ResourceType::Route)
+            || listeners.into_iter().any(|(_, resource)| forwards(&resource.body))
     }
 
     /// Restores a version that was acknowledged in an earlier run.

@@ -131,7 +131,9 @@ impl Engine {
         let plan = scope.and_then(|scope| self.translator.served_share(&scope.id.fleet, &object));
         let plan = plan.or_else(|| self.translator.route(&object).cloned());
         let version = scope.and_then(|scope| served_version(scope, &object));
-        let mut gets = response.map_or(Gets::Nothing, |status| Gets::Status { status });
+        // A listener without a response is one that forwards connections.
+        let without = if plan.is_some() { Gets::Nothing } else { Gets::Refused };
+        let mut gets = response.map_or(without, |status| Gets::Status { status });
         if let (Some(plan), Some(status)) = (&plan, response)
             && own(plan, &section).any(|route| matches!(route.route.action, Action::Forward(_)))
         {
@@ -314,7 +316,10 @@ impl Engine {
                     gateway: name.clone(),
                     section: "".into(),
                     listener,
-                    gets: Gets::Status { status: self.settings().closed_status },
+                    gets: match kinds::STREAM_ROUTES.contains(&&*route.kind) {
+                        true => Gets::Refused,
+                        false => Gets::Status { status: self.settings().closed_status },
+                    },
                     hosts,
                     paths: BTreeSet::new(),
                     causes: BTreeSet::from([policy.clone()]),
@@ -600,11 +605,13 @@ fn is_used(engine: &Engine, key: &ObjectKey) -> bool {
 /// Checks whether a route object, a Gateway or a ListenerSet is served at least in part.
 fn is_served(engine: &Engine, key: &ObjectKey) -> bool {
     let translator = &engine.translator;
-    translator.route(key).is_some_and(|plan| !plan.routes.is_empty() && !plan.gateways().is_empty())
-        || translator.plans().into_iter().any(|(gateway, plan)| {
-            let mut own = plan.listeners.iter().filter(|listener| listener.owner(gateway) == key);
-            own.any(|listener| listener.state == ListenerState::Serving)
-        })
+    translator.route(key).is_some_and(|plan| {
+        let forwards = plan.stream.as_ref().is_some_and(|stream| !stream.uses().is_empty());
+        (forwards || !plan.routes.is_empty()) && !plan.gateways().is_empty()
+    }) || translator.plans().into_iter().any(|(gateway, plan)| {
+        let mut own = plan.listeners.iter().filter(|listener| listener.owner(gateway) == key);
+        own.any(|listener| listener.state == ListenerState::Serving)
+    })
 }
 
 /// Identities of objects. The identity of a deleted object is its key.

@@ -216,7 +216,7 @@ impl Engine {
                     section: section::of_field(&listener.field).to_owned(),
                     scope,
                     cause: why.class,
-                    response: Some(self.settings().closed_status),
+                    response: (!listener.forwards()).then_some(self.settings().closed_status),
                     message: describe(&policy, &why),
                     policy: Some(policy),
                     lacks_backend: false,

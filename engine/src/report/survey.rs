@@ -212,7 +212,7 @@ impl<'a> FallbackSurvey<'a> {
             let plan = self.engine.translator.served_share(&scope.id.fleet, &node.key).filter(|_| !is_hidden);
             let mut answers: Vec<(Arc<str>, u16, Scope)> = answers(node, plan.as_deref());
             if answers.is_empty()
-                && plan.is_some()
+                && plan.as_ref().is_some_and(|plan| plan.stream.is_none())
                 && self.engine.translator.is_closed_above(&scope.id.fleet, &node.key)
             {
                 answers.push(("".into(), self.engine.settings().closed_status, Scope::Object));
@@ -252,7 +252,7 @@ impl<'a> FallbackSurvey<'a> {
         let closed = plan.listeners.iter().filter_map(|listener| {
             let unit = listener.unit(&scope.id.gateway);
             let is_meant = unit.key == wanted.key && (wanted.section.is_empty() || wanted.section == unit.section);
-            let closed = levels.closing(listener).filter(|_| is_meant)?;
+            let closed = levels.closing(listener).filter(|_| is_meant && !listener.forwards())?;
             let scope = match closed.scope {
                 "virtualHost" => Scope::VirtualHost,
                 _ => Scope::RouteConfiguration,

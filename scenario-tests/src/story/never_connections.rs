@@ -2,11 +2,11 @@
 //! name, or at a port, that a current route claims, and forwards to backends that this route may use now.
 
 use envoy_types::pb::envoy::config::listener::v3::Listener;
-use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::route::RouteView;
-use holdfast_api::object::Object;
+use holdfast_api::apis::kinds;
 use holdfast_engine::engine::Event;
 use holdfast_envoy::model::table::Host;
+use holdfast_graph::ObjectKey;
 use holdfast_xds::ResourceType;
 use prost::Message;
 
@@ -26,8 +26,7 @@ pub(super) fn forwarded(stage: &StoryStage, envoy: &Envoy, wrong: &mut Vec<Strin
                 continue;
             };
             let Some(clusters) = clusters_of_chain(chain) else { continue };
-            let claims = |route: &&Object| claims(route, host);
-            let owners: Vec<&Object> = routes(stage).filter(claims).collect();
+            let owners: Vec<&ObjectKey> = routes(stage).filter(|key| claims(stage, key, host)).collect();
             let node = &envoy.id.node;
             if owners.is_empty() {
                 wrong.push(format!("{node} forwards connections to {host}, which no route claims"));
@@ -35,7 +34,7 @@ pub(super) fn forwarded(stage: &StoryStage, envoy: &Envoy, wrong: &mut Vec<Strin
             for cluster in clusters {
                 let Some(service) = cluster.strip_prefix("service/") else { continue };
                 let to = service.split('/').next().unwrap_or_default();
-                let may = |route: &&Object| *route.key.namespace == *to || is_granted(stage, &route.key.namespace, to);
+                let may = |route: &&ObjectKey| *route.namespace == *to || is_granted(stage, &route.namespace, to);
                 if !owners.iter().any(may) {
                     wrong.push(format!("{node} forwards connections to {host} to {cluster} without a grant"));
                 }
@@ -45,17 +44,21 @@ pub(super) fn forwarded(stage: &StoryStage, envoy: &Envoy, wrong: &mut Vec<Strin
 }
 
 /// Returns the routes of connections that exist.
-fn routes(stage: &StoryStage) -> impl Iterator<Item = &Object> {
-    stage.objects.values().filter_map(|event| match event {
-        Event::Applied(object, _) if matches!(object.body, Body::StreamRoute(_)) => Some(&**object),
-        _ => None,
-    })
+fn routes(stage: &StoryStage) -> impl Iterator<Item = &ObjectKey> {
+    stage.objects.keys().filter(|key| kinds::STREAM_ROUTES.contains(&&*key.kind))
 }
 
-/// Checks whether a route claims a host, which may also be the common part of its hostname and a listener's.
-fn claims(route: &Object, host: &str) -> bool {
+/// Checks whether a route claims a host, which may also be the common part of its hostname and a listener's. A route
+/// that cannot be read, or has an invalid hostname, may fall back to the hostnames that it claimed before.
+fn claims(stage: &StoryStage, route: &ObjectKey, host: &str) -> bool {
     let host = Host::new(Some(&host.into()));
-    let own = route.body.route().map(RouteView::hostnames).unwrap_or_default();
-    let all = own.is_empty() && host == Host::any();
-    all || own.iter().any(|hostname| Host::new(Some(hostname)).covers(&host))
+    let desired = match stage.objects.get(route) {
+        Some(Event::Applied(object, _)) => object.body.route().map(RouteView::hostnames),
+        _ => None,
+    };
+    let falls_back =
+        desired.is_none_or(|own| own.iter().any(|hostname| holdfast_check::host::hostname(hostname).is_err()));
+    let before = stage.named.get(route).into_iter().flatten().filter(|_| falls_back);
+    let all = desired.is_some_and(<[_]>::is_empty) && host == Host::any();
+    all || desired.into_iter().flatten().chain(before).any(|own| Host::new(Some(own)).covers(&host))
 }

@@ -354,9 +354,9 @@ impl StoryStage {
                 _ => continue,
             };
             if let Event::Applied(object, _) = &event
-                && let Body::HttpRoute(route) = &object.body
+                && let Some(route) = object.body.route()
             {
-                self.named.entry(key.clone()).or_default().extend(route.hostnames.iter().cloned());
+                self.named.entry(key.clone()).or_default().extend(route.hostnames().iter().cloned());
             }
             self.objects.insert(key, event.clone());
             events.push(event);

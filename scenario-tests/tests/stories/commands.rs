@@ -135,10 +135,10 @@ async fn check_finds_what_is_misspelt(world: World) -> Result<()> {
     }
     world.write(
         "others.yaml",
-        misspelt("apps/v1", "Deployment") + "---\n" + &misspelt("gateway.networking.k8s.io/v1", "TCPRoute"),
+        misspelt("apps/v1", "Deployment") + "---\n" + &misspelt("gateway.networking.k8s.io/v1", "UDPRoute"),
     )?;
     let finished = world.command(&["check", &folder]).await?;
-    finished.expect_output(&["TCPRoute is not a kind that Holdfast reads; ignored"])?;
+    finished.expect_output(&["UDPRoute is not a kind that Holdfast reads; ignored"])?;
     ensure!(!finished.output().contains("did you mean"), "{}", finished.output());
 
     let empty = world.folder().join("empty.yaml");

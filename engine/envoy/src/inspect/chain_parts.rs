@@ -9,6 +9,7 @@ use bytes::Bytes;
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType as FilterConfig;
 use envoy_types::pb::envoy::config::listener::v3::{FilterChain, Listener};
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
 use holdfast_graph::Content;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use prost::{Message, Name};
@@ -37,6 +38,8 @@ pub struct ChainParts {
     pub placed: Content,
     /// Contents of its filters and texts.
     pub filters: Vec<Content>,
+    /// Content of a chain that forwards connections, for any server name at this address; unset for other chains.
+    pub forwarding: Option<Content>,
 }
 
 /// Returns the parts of the chains of an encoded listener.
@@ -48,7 +51,8 @@ pub fn parts(body: &[u8]) -> Vec<ChainParts> {
         let filters = take(&mut chain, &|_| false);
         let own = chain.encode_to_vec();
         let placed = [place.as_slice(), &own].concat();
-        ChainParts { name: chain.name, own: content(&own), placed: content(&placed), filters }
+        let forwarding = forwarding(&chain).map(|own| content(&[place.as_slice(), &own].concat()));
+        ChainParts { name: chain.name, own: content(&own), placed: content(&placed), filters, forwarding }
     };
     chains.into_iter().map(part).collect()
 }
@@ -73,6 +77,25 @@ pub fn texts(settings: &ListenerSettings) -> Vec<(&'static str, Content)> {
     let check = settings.health_check();
     let check = check.map(|(field, check)| (field, http_filter(health_check::FILTER, &check.encode()).encode_to_vec()));
     settings.texts().chain(check).map(|(field, bytes)| (field, content(&bytes))).collect()
+}
+
+/// Returns a chain that forwards connections without its server name, which no Envoy refuses; `None` for other chains.
+fn forwarding(chain: &FilterChain) -> Option<Vec<u8>> {
+    let mut chain = chain.clone();
+    let mut is_stream = false;
+    for filter in &mut chain.filters {
+        let Some(FilterConfig::TypedConfig(config)) = &mut filter.config_type else { continue };
+        if config.type_url == TcpProxy::type_url() {
+            let mut proxy = TcpProxy::decode(&*config.value).ok()?;
+            // The name of the statistics contains the server name.
+            proxy.stat_prefix.clear();
+            config.value = proxy.encode_to_vec();
+            is_stream = true;
+        }
+    }
+    chain.name.clear();
+    chain.filter_chain_match.iter_mut().for_each(|wanted| wanted.server_names.clear());
+    is_stream.then(|| chain.encode_to_vec())
 }
 
 /// Removes filters and texts from the connection managers of a chain, except those that stay, and returns the contents

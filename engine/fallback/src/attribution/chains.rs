@@ -64,9 +64,11 @@ pub(super) fn chain_suspects(
     for parts in chain_parts::parts(&resource.body) {
         if let Some(unit) = units.get(&parts.name).filter(|_| !state.evidence.proof.is_known_good(&parts.own)) {
             let bare = policy_settings.and_then(|policy_settings| policy_settings.bare.get(&parts.name));
-            // A chain that is new only because of policy settings is not a suspect itself.
-            if bare.is_none_or(|bare| !state.evidence.proof.is_known_good(bare)) {
-                suspects.entry(unit.clone()).or_default().insert(parts.placed, unit.clone());
+            let is_proven = |content: &Content| state.evidence.proof.is_known_good(content);
+            // A chain that is new only because of policy settings, or of its server name, is not a suspect itself.
+            if !bare.is_some_and(is_proven) && !parts.forwarding.as_ref().is_some_and(is_proven) {
+                let contents = std::iter::once(parts.placed).chain(parts.forwarding);
+                suspects.entry(unit.clone()).or_default().extend(contents.map(|content| (content, unit.clone())));
             }
             new_chains.push((unit, parts.placed));
         }

@@ -120,7 +120,7 @@ fn lacking_verification(listener: &ListenerPlan, world: &World<'_>, today: &Toda
     if host.is_some_and(|host| listener.clients.is_none() && proxies::verifies_clients(host, world, today)) {
         lacking.push("it would not request the client certificates that its HTTPProxy requires");
     }
-    if !listener.proxies {
+    if !listener.proxies && listener.traffic != Traffic::Passthrough {
         lacking.extend(clients::wrong_validation(listener, world.gateway, today));
     }
     lacking

@@ -18,6 +18,7 @@ pub(super) fn proven(kind: ResourceType, resource: &Resource) -> Vec<Content> {
 
 /// Returns the contents that an acknowledged listener proves.
 pub(super) fn listener_contents(body: &[u8]) -> Vec<Content> {
-    let contents = |parts: ChainParts| parts.filters.into_iter().chain([parts.own, parts.placed]);
+    let contents =
+        |parts: ChainParts| parts.filters.into_iter().chain([parts.own, parts.placed]).chain(parts.forwarding);
     chain_parts::parts(body).into_iter().flat_map(contents).collect()
 }

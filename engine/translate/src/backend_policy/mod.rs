@@ -98,6 +98,10 @@ pub(crate) fn of(
         let mut notes = Notes::default();
         let settings = read(object, behalf, reader, &mut notes);
         let Some(settings) = settings else { return Err(refused(&object.key, target.key, &notes.sentence())) };
+        // A policy that only configures TLS has no part in connections without it.
+        if is_encrypted && settings.configured.is_without_settings() {
+            continue;
+        }
         configured.fill(settings.configured);
         tls = tls.or(settings.tls).filter(|_| !is_encrypted);
     }

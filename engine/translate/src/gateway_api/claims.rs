@@ -114,12 +114,13 @@ pub(crate) fn failed(key: &ObjectKey, before: Option<&Claims>) -> Claims {
 fn hidden(key: &ObjectKey, hostnames: &[Arc<str>], claims: &mut Claims, reader: &mut Reader<'_>) {
     let (mut wanted, mut got) = (BTreeSet::new(), BTreeSet::new());
     for attachment in claims.attachments() {
+        // A host that belongs to a closed listener to which the route is attached is reported there.
+        got.extend(attachment.owned.iter().cloned());
         let listener = &attachment.listener;
         let plan = reader.outcome::<GatewayPlan>(&listener.gateway);
         let plan = plan.and_then(|plan| plan.listeners.iter().find(|known| known.name == listener.name));
         if plan.is_some_and(|plan| plan.state == ListenerState::Serving) {
             wanted.extend(attachment.hosts.iter().cloned());
-            got.extend(attachment.owned.iter().cloned());
         }
     }
     for host in wanted.difference(&got) {

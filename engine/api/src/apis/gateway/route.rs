@@ -22,6 +22,8 @@ pub const MATCHES_PER_RULE_MAX: usize = 64;
 pub const MATCHES_MAX: usize = 128;
 /// Number of hostnames of one HTTPRoute or GRPCRoute; the limit of the CRD.
 pub const HOSTNAMES_MAX: usize = 16;
+/// Characters of a hostname that could not be read, as far as it is shown.
+const UNREADABLE_CHARS_MAX: usize = 40;
 /// Number of parents of one route; the limit of the CRD.
 pub const PARENTS_MAX: usize = 32;
 
@@ -153,14 +155,35 @@ pub(super) fn decode_spec<R: RouteRule>(document: &mut Value, found: &mut Found)
     };
     let rules = fields.remove("rules");
     let parents = list(fields.remove("parentRefs"), "spec.parentRefs", PARENTS_MAX, found)?;
+    let parents: Vec<Option<ParentRef>> = parents;
+    // Without any parent that can be read, it is unknown where the route belongs.
+    if !parents.is_empty() && parents.iter().all(Option::is_none) {
+        return None;
+    }
+    let parents = parents.into_iter().flatten().collect();
     let hostnames = list(fields.remove("hostnames"), "spec.hostnames", R::MOST_HOSTNAMES, found)?;
+    let hostnames = hostnames.into_iter().flatten().map(|hostname: Value| hostname_of(&hostname)).collect();
     found.unknown_in_spec(fields.keys(), &["hostnames", "parentRefs", "rules"]);
     Some(GatewayRoute { parents, hostnames, rules: rules_of(rules, found)? })
 }
 
-/// Decodes a list. Entries that do not decode, and entries over the limit, are reported as faults and left out; the
-/// other entries are kept.
-fn list<T: DeserializeOwned>(value: Option<Value>, field: &str, max: usize, found: &mut Found) -> Option<Vec<T>> {
+/// Returns a hostname. One that is no text becomes a text that is no valid hostname, and is reported as such: a route
+/// without any usable hostname must not become a route for every host.
+fn hostname_of(written: &Value) -> Arc<str> {
+    match written {
+        Value::String(text) => text.as_str().into(),
+        other => format!("({})", other.to_string().chars().take(UNREADABLE_CHARS_MAX).collect::<String>()).into(),
+    }
+}
+
+/// Decodes a list. Entries that do not decode are reported as faults and unset; entries over the limit are reported and
+/// left out.
+fn list<T: DeserializeOwned>(
+    value: Option<Value>,
+    field: &str,
+    max: usize,
+    found: &mut Found,
+) -> Option<Vec<Option<T>>> {
     let entries = match value {
         None | Some(Value::Null) => return Some(Vec::new()),
         Some(Value::Array(entries)) => entries,
@@ -173,7 +196,7 @@ fn list<T: DeserializeOwned>(value: Option<Value>, field: &str, max: usize, foun
         found.invalid(field, format!("must have at most {max} entries; the rest is not served"));
     }
     let entries = entries.into_iter().take(max).enumerate();
-    Some(entries.filter_map(|(index, entry)| found.typed(&at(field, index), &entry)).collect())
+    Some(entries.map(|(index, entry)| found.typed(&at(field, index), &entry)).collect())
 }
 
 fn rules_of<R: RouteRule>(value: Option<Value>, found: &mut Found) -> Option<Vec<RuleEntry<R>>> {

@@ -88,6 +88,11 @@ pub enum ProxyProtocolVersion {
 }
 
 impl Configured {
+    /// Returns whether nothing is set, independent of the policies.
+    pub fn is_without_settings(&self) -> bool {
+        *self == Self { origins: self.origins.clone(), ..Self::default() }
+    }
+
     /// Fills in the fields that are not set yet.
     pub fn fill(&mut self, other: Self) {
         let Self {

@@ -93,7 +93,8 @@ fn places_with_routes(
     placed.collect()
 }
 
-/// Returns the contents of a route of connections at all its places at a Gateway.
+/// Returns the contents of a route of connections at all its places at a Gateway. The server name is no part of them: a
+/// chain that Envoy accepted proves the route for its other hosts, too.
 pub(super) fn contents(
     (gateway, at): (&ObjectKey, &GatewayPlan),
     plan: &RoutePlan,
@@ -110,7 +111,8 @@ pub(super) fn contents(
         let chains = vec![chains::stream(listener, &host, route, &of_listener)];
         let socket = settings(connections.sockets.get(&listener.port)).unwrap_or_default();
         let port = GatewayPort { address: at.socket(listener.port), chains, socket };
-        chain_parts::parts(&encode::listener::encode(&port)).into_iter().next().map(|parts| parts.placed)
+        let parts = chain_parts::parts(&encode::listener::encode(&port)).into_iter().next()?;
+        Some(parts.forwarding.unwrap_or(parts.placed))
     };
     let contents = places(gateway, plan).into_iter().filter_map(content);
     contents.map(|content| (content, route.node.clone())).collect()
