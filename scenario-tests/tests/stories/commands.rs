@@ -109,7 +109,7 @@ async fn check_finds_what_is_misspelt(world: World) -> Result<()> {
     let listeners = format!(
         "{}{}{}",
         manifests::listener("http", 80, "protocol: HTTP"),
-        manifests::listener("tcp", 5432, "protocol: TCP"),
+        manifests::listener("udp", 5432, "protocol: UDP"),
         manifests::listener("far", 65_535, "protocol: TLS"),
     );
     world.gateway_with(&listeners)?;
@@ -127,7 +127,7 @@ async fn check_finds_what_is_misspelt(world: World) -> Result<()> {
         "did you mean TrafficPolicy?",
         "did you mean Service?",
         "  http: HTTP 127.0.0.1:80, host *",
-        "  tcp: TCP 127.0.0.1:5432, host *, 0 routes, not served",
+        "  udp: UDP 127.0.0.1:5432, host *, 0 routes, not served",
         "  far: TLS 127.0.0.1:65535, host *, 0 routes, not served",
     ])?;
     for name in ["route.yaml", "policy.yaml", "service.yaml"] {
