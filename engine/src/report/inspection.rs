@@ -102,6 +102,13 @@ impl Engine {
         gateways.map(|(key, _)| (key.namespaced_name(), self.translator.unserved_listeners(key, &faults))).collect()
     }
 
+    /// Returns the units of the filter chains that forward connections, by Gateway (`namespace/name`) and chain name.
+    pub fn streams(&self) -> BTreeMap<String, BTreeMap<String, Node>> {
+        let forwards = |plan: &GatewayPlan| plan.all().any(|one| one.forwards() || one.stream.is_some());
+        let gateways = self.translator.plans().into_iter().filter(|(_, plan)| forwards(plan));
+        gateways.map(|(key, _)| (key.namespaced_name(), self.translator.chain_units(key))).collect()
+    }
+
     /// Returns the Gateways at which a route, or the host of a root HTTPProxy, is served or should be served.
     pub fn gateways_of_route(&self, route: &ObjectKey) -> BTreeSet<ObjectKey> {
         self.translator.route(route).iter().flat_map(|plan| plan.concerns()).cloned().collect()

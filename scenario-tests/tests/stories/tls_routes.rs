@@ -183,6 +183,14 @@ async fn earlier_versions_are_served(world: World) -> Result<()> {
     route(&world, "team", "pay", "pay.here.test, moved.here.test", OWN_OTHER)?;
     moved.comes_to_reach("other").await?;
     shop.reaches("echo").await?;
+    let diagnostics = format!("127.0.0.1:{}", holdfast.options.diagnostics);
+    let url = format!("https://shop.here.test:{}/", estate.port);
+    until("the last valid version is explained", || async {
+        let explained = world.command(&["explain", "--diagnostics", &diagnostics, "GET", &url]).await?;
+        explained.expect_code(1)?.expect_output(&["TLSRoute default/shop: generation 1", "Service default/echo"])?;
+        Ok(())
+    })
+    .await?;
     let _holdfast = world.run_with(holdfast.kill()?).await?;
     shop.comes_to_reach("echo").await?;
     moved.comes_to_reach("other").await?;

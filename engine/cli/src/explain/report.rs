@@ -12,7 +12,7 @@ use holdfast_envoy::explain::answer::ExplainedAnswer;
 use holdfast_envoy::explain::request::ExplainRequest;
 use holdfast_envoy::explain::{Explanation, RouteCandidate, explain};
 use holdfast_envoy::model::table::Host;
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::query::chain_units::UnservedListener;
 use holdfast_xds::Snapshot;
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,8 @@ pub(crate) struct ExplainFacts {
     policies: MergedPolicies,
     /// The listeners that serve no request, by Gateway.
     unserved_listeners: BTreeMap<String, Vec<UnservedListener>>,
+    /// The units of filter chains that forward connections, by Gateway and chain name.
+    streams: BTreeMap<String, BTreeMap<String, Node>>,
     /// Unset without a running Holdfast.
     running: Option<RunningFacts>,
 }
@@ -59,8 +61,8 @@ impl ExplainFacts {
         let (gateways, replacements) = (engine.gateways(), engine.replacements());
         let policies = MergedPolicies::new(engine.merge_origins());
         let unserved_listeners = engine.unserved_listeners();
-        let objects = engine.objects().clone();
-        Self { gateways, published, replacements, objects, policies, unserved_listeners, running }
+        let (objects, streams) = (engine.objects().clone(), engine.streams());
+        Self { gateways, published, replacements, objects, policies, unserved_listeners, streams, running }
     }
 }
 
@@ -140,7 +142,8 @@ impl ExplainReport {
         let published = name.as_ref().and_then(|name| facts.published.get(name));
         let way = explain(published.unwrap_or(&Snapshot::default()), &request);
         let route = way.routes.last().filter(|route| route.why_not.is_none());
-        let object = route.and_then(|route| route.object.as_ref());
+        let of_chain = || name.as_ref().and_then(|name| forwards(facts, name, &way));
+        let object = route.and_then(|route| route.object.as_ref()).or_else(of_chain);
         let section = route.and_then(|route| section(&facts.objects, route));
         let replacement = name.as_ref().and_then(|name| replacement(facts, name, &way, section.as_deref()));
         let mut closed_by = name.as_ref().map(|name| closed_by(facts, name, &way, &request)).unwrap_or_default();
@@ -156,7 +159,8 @@ impl ExplainReport {
         });
         let instead = running.zip(object).map(|(running, object)| running.instead(object)).unwrap_or_default();
         let may_concern = running.zip(name.as_ref());
-        let host = way.virtual_host.as_ref().map_or(&*request.authority, |chosen| &*chosen.host);
+        // Without a virtual host, the connection is all that matters.
+        let host = way.virtual_host.as_ref().map_or(request.chain_host(), |chosen| &*chosen.host);
         let may_concern = may_concern.map(|(running, name)| running.may_concern(name, host, &facts.objects));
         let may_concern = may_concern.unwrap_or_default();
         let backends = match &way.answer {
@@ -242,6 +246,14 @@ fn closed_by(facts: &ExplainFacts, gateway: &str, way: &Explanation, request: &E
         None => may_be_meant(listener, request),
     });
     closed.flat_map(|listener| listener.faults.iter().cloned()).collect()
+}
+
+/// Returns the object with the filter chain that forwards the connection.
+fn forwards<'f>(facts: &'f ExplainFacts, gateway: &str, way: &Explanation) -> Option<&'f ObjectKey> {
+    let chosen = way.chains.iter().find(|chain| chain.why_not.is_none())?;
+    let is_forwarded = matches!(way.answer, ExplainedAnswer::Stream { .. });
+    let units = facts.streams.get(gateway).filter(|_| is_forwarded)?;
+    units.get(&chosen.name).map(|unit| &unit.key)
 }
 
 /// Returns the faults of listeners of other Gateways for which a request without a route may be meant: of two Gateways
