@@ -208,7 +208,7 @@ pub(super) fn of_route(
 
 /// Returns, for each rule of a route, the protecting policies that are attached to it by its name or that it names.
 pub(super) fn of_rules(object: &Object, today: &Today<'_>) -> Vec<BTreeSet<ObjectKey>> {
-    let count = object.body.route().map_or(0, |route| route.rule_names().len());
+    let count = object.body.route().map_or(0, |route| route.rule_count());
     let guards = |key: &ObjectKey| match today.object(key).map(|policy| &policy.body) {
         Some(Body::TrafficPolicy(policy)) => {
             !policy.unread.is_empty() || policy.spec.as_ref().is_none_or(traffic::guards)

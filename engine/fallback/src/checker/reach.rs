@@ -73,7 +73,7 @@ pub(super) fn check(
 fn tables(gateway: &GatewayPlan) -> BTreeSet<TableName> {
     let mut tables = BTreeSet::new();
     for listener in &gateway.listeners {
-        match (listener.state, listener.https || listener.forwards()) {
+        match (listener.state, listener.has_own_table()) {
             (ListenerState::Serving, _) | (ListenerState::Closed | ListenerState::Refused, false) => {
                 tables.insert(table(listener))
             }
@@ -84,7 +84,7 @@ fn tables(gateway: &GatewayPlan) -> BTreeSet<TableName> {
 }
 
 fn table(listener: &ListenerPlan) -> TableName {
-    match listener.https || listener.forwards() {
+    match listener.has_own_table() {
         true => TableName::Listener(listener.name.clone()),
         false => TableName::Port(listener.port),
     }

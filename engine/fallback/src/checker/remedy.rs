@@ -93,7 +93,7 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
             Some(Body::HttpProxy(proxy)) => (ObjectSection::ProxyRoute, proxy.routes.len()),
             // Services, and objects that cannot be read at all, are served in their current form.
             body => match body.and_then(Body::route) {
-                Some(route) => (ObjectSection::Rule, route.rule_names().len()),
+                Some(route) => (ObjectSection::Rule, route.rule_count()),
                 None => return,
             },
         };

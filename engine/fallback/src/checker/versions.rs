@@ -154,10 +154,10 @@ fn may_claim(key: &ObjectKey, desired: &Object, served: &Object, world: &World<'
         (Body::HttpRoute(_), Body::HttpRoute(_))
         | (Body::GrpcRoute(_), Body::GrpcRoute(_))
         | (Body::StreamRoute(_), Body::StreamRoute(_)) => {
-            let parents = |object: &Object| object.body.route().map(|route| route.parents().to_vec());
             let (now, then) = (hostnames(desired), hostnames(served));
-            parents(desired) == parents(served)
-                && (now == then || may_be_lent(now, then, key, &desired.metadata.uid, world))
+            let has_parents =
+                desired.body.route().map(RouteView::parents) == served.body.route().map(RouteView::parents);
+            has_parents && (now == then || may_be_lent(now, then, key, &desired.metadata.uid, world))
         }
         (Body::HttpProxy(now), Body::HttpProxy(then)) => {
             let claims = |proxy: &HttpProxy| HttpProxy { routes: Vec::new(), ..proxy.clone() };

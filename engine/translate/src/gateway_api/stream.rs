@@ -13,6 +13,7 @@ use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::settings::Settings;
 use holdfast_api::status::Condition;
+use holdfast_envoy::features::Flaw;
 use holdfast_envoy::features::stream::Stream;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Node, ObjectKey};
@@ -20,7 +21,7 @@ use holdfast_graph::{Node, ObjectKey};
 use super::weighted;
 use crate::backend_policy::backend::Sent;
 use crate::httpproxy::neighbours;
-use crate::outcome::claims::{Attachment, Claims, HOSTNAMES, OVERRIDDEN, Parent};
+use crate::outcome::claims::{Attachment, Claims, HOSTNAMES, ListenerId, OVERRIDDEN, Parent};
 use crate::outcome::gateway::GatewayPlan;
 use crate::outcome::listener::Traffic;
 use crate::outcome::route::{Replaced, RoutePlan, StreamRoute};
@@ -87,7 +88,7 @@ pub(super) fn closed(object: &Object) -> StreamRoute {
 fn traffic(parents: &[Parent], reader: &mut Reader<'_>) -> Vec<Traffic> {
     let attachments = parents.iter().flat_map(|parent| &parent.attachments);
     let listeners = attachments.map(|attachment| &attachment.listener);
-    let of = |listener: &crate::outcome::claims::ListenerId| {
+    let of = |listener: &ListenerId| {
         let plan = reader.outcome::<GatewayPlan>(&listener.gateway)?;
         plan.listeners.iter().find(|known| known.name == listener.name).map(|listener| listener.traffic)
     };
@@ -128,7 +129,7 @@ fn destination(
     for (index, _) in backends.iter().enumerate().filter(|(_, backend)| backend.filters.is_some()) {
         let message = "connections have no parts that filters could change: remove filters";
         let field = format!("{}.filters", at("backendRefs", index));
-        resolved.flaws.push(holdfast_envoy::features::Flaw::new(field, message));
+        resolved.flaws.push(Flaw::new(field, message));
     }
     plan.faults.extend(resolved.flaws.iter().map(|flaw| {
         Fault::new(key, Class::Invalid, format!("{field}.{}", flaw.field), "UnsupportedValue", &flaw.message)

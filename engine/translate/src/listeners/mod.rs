@@ -75,7 +75,7 @@ pub(crate) fn plan(
         return plan;
     }
     plan.https = matches!(&*listener.protocol, "HTTPS" | "TLS");
-    plan.traffic = traffic(&listener.protocol, listener.tls.as_ref());
+    plan.traffic = Traffic::of(&listener.protocol, listener.tls.as_ref());
     plan.kinds = plan.traffic.kinds().iter().copied().collect();
     let port = bound_port(listener.port, settings);
     (plan.port, plan.seen_port) = (port.unwrap_or(0), port.unwrap_or(0));
@@ -123,16 +123,6 @@ pub(crate) fn plan(
         );
     }
     plan
-}
-
-/// Returns what a listener of a protocol receives.
-fn traffic(protocol: &str, tls: Option<&GatewayListenersTls>) -> Traffic {
-    match (protocol, tls.and_then(|tls| tls.mode.as_ref())) {
-        ("TLS", Some(GatewayListenersTlsMode::Passthrough)) => Traffic::Passthrough,
-        ("TLS", _) => Traffic::Terminated,
-        ("TCP", _) => Traffic::Tcp,
-        _ => Traffic::Requests,
-    }
 }
 
 /// Sets the hostname of a listener. A listener with an unusable hostname takes part with the hostname of the last valid

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use gateway_api::gateways::GatewayListenersAllowedRoutesNamespacesSelector as Selector;
+use gateway_api::gateways::{
+    GatewayListenersAllowedRoutesNamespacesSelector as Selector, GatewayListenersTls, GatewayListenersTlsMode,
+};
 use holdfast_api::apis::gateway::gateway::ListenerEntry;
 use holdfast_api::apis::kinds;
 use holdfast_api::section;
@@ -31,6 +33,16 @@ pub enum Traffic {
 }
 
 impl Traffic {
+    /// Returns what a listener of a protocol receives.
+    pub(crate) fn of(protocol: &str, tls: Option<&GatewayListenersTls>) -> Self {
+        match (protocol, tls.and_then(|tls| tls.mode.as_ref())) {
+            ("TLS", Some(GatewayListenersTlsMode::Passthrough)) => Traffic::Passthrough,
+            ("TLS", _) => Traffic::Terminated,
+            ("TCP", _) => Traffic::Tcp,
+            _ => Traffic::Requests,
+        }
+    }
+
     /// Returns the kinds of route that a listener can serve.
     pub(crate) fn kinds(self) -> &'static [&'static str] {
         match self {
@@ -229,7 +241,7 @@ impl ListenerPlan {
 
     /// Returns the table that contains its routes.
     pub fn table(&self) -> TableName {
-        match self.https || self.forwards() {
+        match self.has_own_table() {
             true => TableName::Listener(self.name.clone()),
             false => TableName::Port(self.port),
         }
@@ -238,6 +250,11 @@ impl ListenerPlan {
     /// Returns whether the listener serves clients that name no host, or a host that no HTTPProxy has.
     pub fn is_for_nameless(&self) -> bool {
         self.proxies && self.https && self.hostname.is_none()
+    }
+
+    /// Returns whether the listener shares its routes with no other listener: a plain HTTP listener shares those of its port.
+    pub fn has_own_table(&self) -> bool {
+        self.https || self.forwards()
     }
 
     /// Returns whether the listener forwards connections, with a filter chain for each host of its routes.

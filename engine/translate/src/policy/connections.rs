@@ -268,7 +268,7 @@ pub(super) fn plan<'p>(
 
 /// Closes a listener as a whole.
 fn close(listener: &ListenerPlan, policy: ObjectKey, why: Unenforceable, levels: &mut LevelPlan) {
-    let level = match listener.https || listener.forwards() {
+    let level = match listener.has_own_table() {
         true => levels.tables.entry(listener.table()).or_default(),
         false => levels.listeners.entry(listener.name.clone()).or_default(),
     };

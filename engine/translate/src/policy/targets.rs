@@ -10,6 +10,7 @@ use holdfast_api::fault::at;
 use holdfast_graph::ObjectKey;
 
 use super::reading::Reading;
+use crate::outcome::listener::Traffic;
 use crate::precedence::attachment::Target;
 
 /// Kinds that TrafficPolicies can be attached to.
@@ -75,13 +76,14 @@ fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reading: &mut
     (!has).then(|| format!("{} {} has no {part} {section:?}", named.kind, named.namespaced_name()))
 }
 
-/// Returns whether a listener, by its name in a Gateway or ListenerSet, has protocol TLS or TCP.
+/// Returns whether a listener, by its name in a Gateway or ListenerSet, forwards connections.
 fn forwards_connections(body: &Body, section: &str) -> bool {
-    let listeners = match body {
+    let entries = match body {
         Body::Gateway(gateway) => &gateway.listeners,
         Body::ListenerSet(set) => &set.listeners,
         _ => return false,
     };
-    let named = listeners.iter().filter(|listener| *listener.name == *section);
-    named.filter_map(|listener| listener.written.as_ref()).any(|written| matches!(&*written.protocol, "TCP" | "TLS"))
+    let named = entries.iter().filter(|listener| *listener.name == *section);
+    let mut written = named.filter_map(|listener| listener.written.as_ref());
+    written.any(|written| Traffic::of(&written.protocol, written.tls.as_ref()) != Traffic::Requests)
 }

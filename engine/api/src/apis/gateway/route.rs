@@ -101,6 +101,9 @@ pub trait RouteView {
     /// Returns `spec.hostnames`.
     fn hostnames(&self) -> &[Arc<str>];
 
+    /// Returns the number of rules.
+    fn rule_count(&self) -> usize;
+
     /// Returns the name of each rule, as far as it can be read.
     fn rule_names(&self) -> Vec<Option<&str>>;
 
@@ -116,6 +119,10 @@ impl<R: RouteRule> RouteView for GatewayRoute<R> {
 
     fn hostnames(&self) -> &[Arc<str>] {
         &self.hostnames
+    }
+
+    fn rule_count(&self) -> usize {
+        self.rules.len()
     }
 
     fn rule_names(&self) -> Vec<Option<&str>> {
