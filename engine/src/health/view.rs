@@ -202,6 +202,8 @@ pub enum Gets {
     NoResponse,
     /// Connections reach the process or the Gateway that uses the port.
     PortInUse,
+    /// The listener takes no part: another listener of its port answers its requests.
+    AnotherListener,
     /// The part is excluded: another route of the host answers, or 404.
     Nothing,
     /// The part has no effect, and the rest of the object is served.
@@ -244,6 +246,7 @@ impl Gets {
             | Gets::UntrustedWithoutEcdsa
             | Gets::NoResponse
             | Gets::PortInUse
+            | Gets::AnotherListener
             | Gets::Nothing => Severity::Outage,
             Gets::LeftOut | Gets::LastValid { .. } | Gets::LastValidOf { .. } | Gets::AsBefore => Severity::Degraded,
         }

@@ -89,6 +89,6 @@ fn effect(listener: &ListenerPlan, served: &GatewayPlan) -> String {
         Gets::PortInUse => "connections reach the process or Gateway that uses its port".to_owned(),
         Gets::Status { status } => format!("its requests get status {status}"),
         Gets::Refused => "connections are refused".to_owned(),
-        _ => "other listeners of its port may answer its requests".to_owned(),
+        _ => "another listener of its port answers its requests".to_owned(),
     }
 }

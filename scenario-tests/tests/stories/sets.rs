@@ -110,7 +110,7 @@ async fn the_older_claim_keeps_the_host(world: World) -> Result<()> {
     gateway(&world, "All", &host("own", port, "gateway.example"))?;
     world.route("all", &to("own"))?;
     set(&world, "old", "own", 1, &host("http", port, "old.example"))?;
-    let _holdfast = world.run().await?;
+    let holdfast = world.run().await?;
     let at = |host: &str| get(port, "/").host(host);
     at("gateway.example").comes_to_reach("own").await?;
     at("old.example").comes_to_reach("old").await?;
@@ -123,6 +123,16 @@ async fn the_older_claim_keeps_the_host(world: World) -> Result<()> {
     at("gateway.example").reaches("own").await?;
     at("old.example").reaches("old").await?;
     others.stop_expecting(Shot::is_ok).await?;
+    until("health says that the other listener answers", || async {
+        let health = holdfast.diagnostics("/debug/health").await?;
+        let served =
+            health["outages"].as_array().into_iter().flatten().flat_map(|finding| finding["served"].as_array());
+        let lost = served.flatten().find(|served| served["section"] == "listeners[1]");
+        let gets = lost.map(|served| &served["gets"]["kind"]);
+        ensure!(gets.is_some_and(|gets| gets == "anotherListener"), "{gets:?}");
+        Ok(())
+    })
+    .await?;
     // When the older set is deleted, the next one gets the host.
     world.delete("set-old-own.yaml")?;
     at("old.example").comes_to_reach("young").await?;

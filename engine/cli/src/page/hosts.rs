@@ -58,6 +58,16 @@ impl HostService {
     }
 }
 
+impl From<&Gets> for HostService {
+    fn from(gets: &Gets) -> Self {
+        match gets {
+            // The routes of the other listener are served as their owners wrote them.
+            Gets::AnotherListener => Self::Served,
+            gets => gets.severity().into(),
+        }
+    }
+}
+
 impl From<Severity> for HostService {
     fn from(severity: Severity) -> Self {
         match severity {
@@ -158,7 +168,7 @@ impl HostTable {
     /// Adds a finding to the hosts that it is about.
     fn add(&mut self, finding: &HealthFinding, severity: Severity, owned: &OwnedHosts, objects: &ObjectSnapshot) {
         for served in &finding.served {
-            let state = served.gets.severity().into();
+            let state = HostService::from(&served.gets);
             let fact = fact(finding, served);
             for (gateway, host) in self.places(served, owned) {
                 self.row(&gateway, &host).add(state, &served.object, &fact);

@@ -54,6 +54,20 @@ fn health_with_an_earlier_version() -> Health {
 }
 
 #[test]
+fn a_host_that_another_listener_serves_has_no_error() {
+    let health = health(|facts| {
+        let object = identity("ListenerSet", "young", "own");
+        facts.found.push(found(object.clone(), "spec.listeners[0]", Class::Conflict, "HostnameConflict", "taken"));
+        let hosts = ["old.example".into()].into();
+        facts.effects.push(Effect { hosts, ..effect(object, "listeners[0]", Gets::AnotherListener, &[]) });
+    });
+    let rows = self::rows(&health);
+    assert_eq!(rows.iter().map(|row| row.state).collect::<Vec<_>>(), [HostService::Served]);
+    let text = list(&rows, &OverviewFilter::default()).into_string();
+    assert!(text.contains("another listener of the port answers the requests to listeners[0]: old.example"), "{text}");
+}
+
+#[test]
 fn nothing_from_outside_is_markup_or_controls_the_text() {
     let hostile = "<script>alert(1)</script>\"'\u{202e}\u{1b}[31m";
     let health = health(|facts| {

@@ -238,23 +238,16 @@ pub(in crate::report) fn closed(listener: &ListenerPlan, served: &GatewayPlan) -
     if listener.is_port_in_use {
         return Gets::PortInUse;
     }
+    let others = served.all().filter(|one| one.name != listener.name && one.port == listener.port);
+    let mut at_port = others.filter(|one| one.has_own_table() == listener.has_own_table());
+    let state = served.all().find(|one| one.name == listener.name).map_or(listener.state, |one| one.state);
+    // The winner of a conflict, or a listener with a wildcard, answers the clients of the host.
+    let is_answering = |one: &ListenerPlan| one.state == ListenerState::Serving && one.host().covers(&listener.host());
+    if state == ListenerState::Out && at_port.clone().any(is_answering) {
+        return Gets::AnotherListener;
+    }
     let is_open = |one: &ListenerPlan| !matches!(one.state, ListenerState::Out | ListenerState::Refused);
-    let mut at_port = served.all().filter(|one| one.port == listener.port && one.https == listener.https);
-    if listener.https {
-        // The winner of a conflict, or a listener with a wildcard, answers the clients of the host.
-        let is_answering = |one: &ListenerPlan| {
-            one.name != listener.name && one.state == ListenerState::Serving && one.host().covers(&listener.host())
-        };
-        let is_out = listener.state == ListenerState::Out;
-        return if is_out && at_port.any(is_answering) { Gets::Nothing } else { Gets::Refused };
-    }
-    if listener.forwards() || !at_port.any(is_open) {
-        return Gets::Refused;
-    }
-    match served.all().find(|one| one.name == listener.name).map_or(listener.state, |one| one.state) {
-        ListenerState::Out => Gets::Nothing,
-        _ => Gets::Status { status: NO_ROUTE },
-    }
+    if listener.has_own_table() || !at_port.any(is_open) { Gets::Refused } else { Gets::Status { status: NO_ROUTE } }
 }
 
 /// Returns the effects of the certificates of a listener that every plan serves in their last valid versions.
