@@ -131,6 +131,12 @@ async fn clients_show_certificates(world: World) -> Result<()> {
     shop.request(shop.strict, Some(&known)).comes_to_reach("echo").await?;
     shop.request(shop.strict, Some(&known)).http2().reaches("echo").await?;
     shop.request(shop.free, None).comes_to_reach("echo").await?;
+    for (port, requires) in [(shop.strict, true), (shop.free, false)] {
+        let (diagnostics, url) = (holdfast.options.diagnostics, format!("https://{HOST}:{port}/"));
+        let args = ["explain", "--diagnostics", &format!("127.0.0.1:{diagnostics}"), "GET", &url];
+        let text = world.command(&args).await?.stdout;
+        ensure!(text.contains("must show a certificate") == requires, "{text}");
+    }
     let neighbour = Hammer::start([get(shop.plain, "/").host(HOST)]);
     let free = Hammer::start([shop.request(shop.free, None)]);
     let intruders = Hammer::start([shop.request(shop.strict, None), shop.request(shop.strict, Some(&untrusted))]);

@@ -6,7 +6,7 @@ use holdfast_api::fault::Fault;
 use holdfast_engine::report::ReplacementView;
 use holdfast_envoy::explain::answer::{ExplainedAnswer, ExplainedBackend};
 use holdfast_envoy::explain::host::DomainMatch;
-use holdfast_envoy::explain::{RouteCandidate, grpc};
+use holdfast_envoy::explain::{Explanation, RouteCandidate, grpc};
 use holdfast_graph::ObjectKey;
 
 use super::envoys::GatewayEnvoys;
@@ -38,12 +38,7 @@ pub(crate) fn format(report: &ExplainReport) -> String {
     if let Some(listener) = &way.listener {
         lines.add("listener", format_args!("{listener}"));
     }
-    for chain in &way.chains {
-        match &chain.why_not {
-            None => lines.add("filter chain", format_args!("{}: yes", chain.name)),
-            Some(why) => lines.add("filter chain", format_args!("{}: no, {why}", chain.name)),
-        }
-    }
+    chains(way, &mut lines);
     way.changes.iter().for_each(|change| lines.add("normalized", format_args!("{change}")));
     if let Some(routes) = &way.route_configuration {
         lines.add("routes", format_args!("{routes}"));
@@ -94,6 +89,21 @@ pub(crate) fn format(report: &ExplainReport) -> String {
         }
     }
     lines.0
+}
+
+fn chains(way: &Explanation, lines: &mut WayLines) {
+    for chain in &way.chains {
+        match &chain.why_not {
+            None => lines.add("filter chain", format_args!("{}: yes", chain.name)),
+            Some(why) => lines.add("filter chain", format_args!("{}: no, {why}", chain.name)),
+        }
+    }
+    if way.requires_client_certificate {
+        lines.add(
+            "client",
+            format_args!("must show a certificate that the filter chain accepts; others get no connection"),
+        );
+    }
 }
 
 /// Returns the rule of a route, or the name of a route without one.
@@ -260,6 +270,7 @@ mod tests {
         let way = Explanation {
             listener: Some("listener/80".into()),
             chains: vec![ChainCandidate { name: "http/80".into(), why_not: None }],
+            requires_client_certificate: false,
             changes: Vec::new(),
             route_configuration: Some("http/80".into()),
             virtual_host: Some(ChosenHost {

@@ -32,6 +32,7 @@ use self::host::ChosenHost;
 use self::matching::{Fit, ReceivedRequest};
 use self::request::ExplainRequest;
 use crate::encode::names;
+use crate::inspect::chains;
 
 /// The way of a request through published resources.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,6 +42,9 @@ pub struct Explanation {
     pub listener: Option<String>,
     /// The filter chains of the listener.
     pub chains: Vec<ChainCandidate>,
+    /// Whether the filter chain that is used connects only clients with a certificate that it accepts. Such a certificate
+    /// is assumed.
+    pub requires_client_certificate: bool,
     /// Changes of the request before it is routed: its host, its path.
     pub changes: Vec<String>,
     /// The route configuration.
@@ -76,6 +80,7 @@ pub fn explain(resources: &Snapshot, request: &ExplainRequest) -> Explanation {
     let mut way = Explanation {
         listener: None,
         chains: Vec::new(),
+        requires_client_certificate: false,
         changes: Vec::new(),
         route_configuration: None,
         virtual_host: None,
@@ -91,6 +96,7 @@ pub fn explain(resources: &Snapshot, request: &ExplainRequest) -> Explanation {
     way.listener = Some(listener.name.clone());
     let (chains, chosen) = chain::choose(&listener, request);
     way.chains = chains;
+    way.requires_client_certificate = chosen.as_ref().is_ok_and(|chain| chains::requires_client_certificate(chain));
     way.answer = match chosen.map_or_else(ChainEnd::Closed, |chain| chain::end(chain, request)) {
         ChainEnd::Closed(why) => ExplainedAnswer::NoConnection { why },
         ChainEnd::Stream(clusters) => answer::stream(&clusters, resources),

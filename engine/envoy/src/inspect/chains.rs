@@ -64,6 +64,11 @@ fn is_stricter(wanted: &FilterChain, held: &FilterChain, meanwhile: bool) -> boo
         || (addresses.is_some() && addresses != from_held && !(meanwhile && from_held.is_some()))
 }
 
+/// Returns whether a chain connects only clients that show a certificate.
+pub(crate) fn requires_client_certificate(chain: &FilterChain) -> bool {
+    clients(chain).is_some_and(|(is_required, _)| is_required)
+}
+
 /// Returns the requirements for client certificates. A requirement that cannot be read equals no requirement.
 fn clients(chain: &FilterChain) -> Option<(bool, Option<ValidationContextType>)> {
     use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
