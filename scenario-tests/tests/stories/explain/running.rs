@@ -136,8 +136,11 @@ async fn of_a_running_holdfast(world: World) -> Result<()> {
 
     // The whole route goes back, with the good edit of its first rule.
     world.route("cart", &format!("rules:\n{}{}", rule(good, "new"), rule(broken, "new")))?;
-    let words =
-        ["forwarded to Service default/old", "last valid    HTTPRoute default/cart: generation 1,", "invalid regex"];
+    let words = [
+        "forwarded to Service default/old",
+        "last valid    HTTPRoute default/cart: generation 1,",
+        "spec.rules[1].matches[0].path.value: invalid regex",
+    ];
     comes_to_explain(&world, &holdfast, &url("/cart"), 1, &words).await?;
     get(port, "/cart").reaches("old").await?;
 
