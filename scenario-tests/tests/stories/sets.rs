@@ -221,7 +221,10 @@ async fn a_claimed_host_with_tls_is_answered_by_its_owner(world: World) -> Resul
     let address = format!("127.0.0.1:{}", holdfast.options.diagnostics);
     until("the conflict is reported, and no refused connection", || async {
         let status = world.command(&["status", "--diagnostics", &address]).await?;
-        status.expect_code(1)?.expect_output(&["ListenerSet team/late", "left out"])?;
+        status.expect_code(1)?.expect_output(&[
+            "ListenerSet team/late",
+            "another listener of the port answers the requests to listeners[0]",
+        ])?;
         ensure!(!status.output().contains("are refused"), "{}", status.output());
         Ok(())
     })

@@ -12,8 +12,9 @@ use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_check::certificate::DateFault;
 use holdfast_check::time::Moment;
 use holdfast_engine::health::{Health, HealthFinding};
+use holdfast_engine::report::events::because;
 use holdfast_envoy::model::table::Host;
-use holdfast_fallback::view::{BackfilledObject, BrokenObject, FallbackReport};
+use holdfast_fallback::view::{BackfilledObject, FallbackReport};
 use holdfast_graph::{Graph, Node, ObjectKey};
 use serde::Serialize;
 
@@ -186,16 +187,9 @@ impl RunningFacts {
             served_generation: backfilled.served_generation,
             served_since: backfilled.served_since,
             desired_sections: backfilled.desired_sections.clone(),
-            because: causing.map(at_fault).collect(),
+            because: causing.map(|broken| format!("{}: {}", short(&broken.object.key()), because(broken))).collect(),
         }
     }
-}
-
-/// Returns an object at fault, with its field if it is known, and the fault.
-fn at_fault(broken: &BrokenObject) -> String {
-    let (object, field) = (short(&broken.object.key()), &broken.field);
-    let field = if field.is_empty() { String::new() } else { format!("{field}: ") };
-    format!("{object}: {field}{}", broken.message)
 }
 
 /// Returns the parts of objects that read each Secret which is at fault or served in an earlier version.

@@ -36,7 +36,7 @@ fn gets(served: &ServedInstead, limits: ShownLimits) -> String {
         Gets::Untrusted | Gets::UntrustedWithoutEcdsa => untrusted(&served.gets, &section),
         Gets::NoResponse => format!("requests to {section} get no response"),
         Gets::PortInUse => format!("connections to {section} reach the process or Gateway that uses its port"),
-        Gets::AnotherListener => format!("another listener of the port answers the requests to {section}"),
+        Gets::AnotherListener => answered_elsewhere(&section),
         Gets::Nothing if served.section.is_empty() => "left out".to_owned(),
         Gets::Nothing | Gets::LeftOut => format!("{section} left out"),
         Gets::LastValid { generation, since, except } if served.section.is_empty() => {
@@ -81,7 +81,7 @@ fn at_some_listeners(served: &ServedInstead, listeners: &[&str], limits: ShownLi
     let what = match served.gets {
         Gets::Untrusted | Gets::UntrustedWithoutEcdsa => untrusted(&served.gets, &section),
         Gets::Status { status } => format!("{section} answers {status}"),
-        Gets::AnotherListener => format!("another listener of the port answers the requests to {section}"),
+        Gets::AnotherListener => answered_elsewhere(&section),
         _ if served.section.is_empty() => "not served".to_owned(),
         _ => format!("{section} is not served"),
     };
@@ -98,6 +98,10 @@ fn at_some_listeners(served: &ServedInstead, listeners: &[&str], limits: ShownLi
 fn untrusted(gets: &Gets, section: &str) -> String {
     let which = if *gets == Gets::Untrusted { "" } else { " and support no ECDSA" };
     format!("clients that verify certificates{which} refuse connections to {section}")
+}
+
+fn answered_elsewhere(section: &str) -> String {
+    format!("another listener of the port answers the requests to {section}")
 }
 
 fn hosts(hosts: &BTreeSet<Arc<str>>, limits: ShownLimits) -> String {

@@ -268,6 +268,31 @@ fn a_route_of_conflicted_listeners_is_affected_and_gets_404_where_envoy_listens(
 }
 
 #[test]
+fn the_host_of_a_set_that_lost_it_is_answered_by_the_listener_with_the_older_claim() {
+    let claim = |protocol: &str| {
+        let mode = if protocol == "TLS" { ", tls: {mode: Passthrough}" } else { "" };
+        format!("{{name: own, port: 8085, protocol: {protocol}, hostname: x.test{mode}}}")
+    };
+    let claims = ["HTTP", "TLS"].into_iter().flat_map(|protocol| GATES.map(|combination| (protocol, combination)));
+    for (protocol, combination) in claims {
+        let mut scene = Scene::new(gates(combination), envoys());
+        let own = format!("allowedListeners: {{namespaces: {{from: All}}}}\n  listeners:\n  - {}", claim(protocol));
+        let gateway = BASE.replace("listeners:", &own);
+        scene.apply(&gateway);
+        scene.apply(&format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\n\
+             metadata: {{name: young, namespace: shop, uid: young, generation: 1}}\n\
+             spec: {{parentRef: {{name: public, namespace: infra}}, listeners: [{}]}}\n",
+            claim(protocol)
+        ));
+        let all = health(&scene);
+        let of_set = all.outages.iter().flat_map(|finding| &finding.served).filter(|one| &*one.object.name == "young");
+        let gets: Vec<_> = of_set.map(|served| &served.gets).collect();
+        assert_eq!(gets, [&Gets::AnotherListener], "{protocol} {combination:?}: {all:#?}");
+    }
+}
+
+#[test]
 fn a_route_at_a_served_and_a_closed_listener_is_affected_at_the_closed_one() {
     let all = "allowedRoutes: {namespaces: {from: All}}";
     let conflicted = format!(
