@@ -1,6 +1,7 @@
 //! Facts that health is computed from: problems of objects, effects on clients, and the Gateways.
 
 mod endpoints;
+mod in_use;
 pub(super) mod listeners;
 mod overtaken;
 mod paths;
@@ -100,6 +101,7 @@ impl Engine {
         self.closed_by_policies(&mut effects);
         self.without_any_version(&report, &mut effects);
         listeners::listener_effects(self, &report, &mut effects);
+        effects.extend(in_use::proxies_at_ports_in_use(self));
         endpoints::services_without_endpoints(self, &mut found, &mut effects);
         overtaken::remove_overtaken(self, &holds, &mut effects);
         effects.sort_by(|a, b| (&a.object, &a.gateway, &a.section).cmp(&(&b.object, &b.gateway, &b.section)));

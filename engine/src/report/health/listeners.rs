@@ -65,7 +65,7 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
             let empty = Roots::new();
             let roots = if listener.proxies && !gets.is_empty() { &*roots } else { &empty };
             let writers = writers(key, listener, roots);
-            if !listener.proxies {
+            if !listener.is_generated() {
                 let behind = || behind_step(effects, listener.owner(key), &plan.name, &field(listener));
                 let losses = losses(listener, &gets, &writers, lost.map(|lost| (lost, behind())));
                 if !losses.is_empty() {

@@ -41,7 +41,8 @@ pub(super) fn add(survey: &mut FallbackSurvey<'_>) {
     }
     for ListenerId { gateway, name } in unserved_listeners(engine) {
         let plan = engine.translator.gateway(&gateway);
-        let is_own = plan.is_some_and(|plan| plan.of(None).any(|listener| listener.name == name && !listener.proxies));
+        let is_own =
+            plan.is_some_and(|plan| plan.of(None).any(|listener| listener.name == name && !listener.is_generated()));
         let mut states = survey.gateways.iter_mut().filter(|state| *state.name == *gateway.namespaced_name());
         if let Some(state) = states.next().filter(|_| is_own) {
             state.unserved_listeners.insert(name);

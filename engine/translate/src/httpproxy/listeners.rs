@@ -83,6 +83,12 @@ pub(crate) fn join(plan: &mut GatewayPlan, settings: &Settings, reader: &mut Rea
     let hosts = claims(settings, reader);
     plan.proxies = secure(&hosts);
     plan.proxies.extend(nameless(&hosts));
+    for proxies in &mut plan.proxies {
+        let in_use = plan.listeners.iter().find(|listener| listener.is_port_in_use && listener.port == proxies.port);
+        if let Some(listener) = in_use {
+            proxies.reject_port_in_use(&listener.accepted.message);
+        }
+    }
 }
 
 /// A host with TLS: the host, its listener, and its TLS settings.

@@ -29,7 +29,7 @@ pub(super) struct Seated {
     pub(super) findings: Vec<Finding>,
     /// Additional findings.
     pub(super) additional: Vec<Finding>,
-    /// `findings` close the host.
+    /// Whether `findings` close the host.
     pub(super) closes: bool,
 }
 
@@ -48,19 +48,27 @@ pub(super) fn find(
         seats: Seats { gateway: gateway.clone(), http: None, https: None },
         findings: Vec::new(),
         additional: Vec::new(),
-        closes: true,
+        closes: false,
     };
-    let mut report = |class: Class, message: String| {
-        let found = Finding::error(key, "spec.virtualhost", "ListenerError", "ErrorIdentifyingListener", message);
-        seated.findings.push(found.of_class(class));
+    let mut report = |no: NoListener| {
+        seated.closes |= !no.is_port_in_use;
+        let found = Finding::error(key, "spec.virtualhost", "ListenerError", "ErrorIdentifyingListener", no.message);
+        seated.findings.push(found.of_class(no.class).caused_by(no.cause));
     };
     let Some(plan) = reader.outcome::<GatewayPlan>(gateway) else {
-        report(Class::Referential, format!("Gateway {} does not exist, or is not served", gateway.namespaced_name()));
+        report(NoListener::new(
+            Class::Referential,
+            format!("Gateway {} does not exist, or is not served", gateway.namespaced_name()),
+        ));
         return seated;
     };
     let mut found = |https: bool| {
-        let listener = listener(key, host, https, gateway, plan, settings, reader);
-        listener.map_err(|(class, message)| report(class, message)).ok()
+        let listener = listener(key, host, https, gateway, plan, settings, reader).map_err(&mut report).ok()?;
+        // The other protocol of the host is served.
+        if listener.is_port_in_use {
+            report(not_served(listener, host, gateway, plan));
+        }
+        Some(listener)
     };
     let http = found(false);
     let https = if tls { found(true) } else { None };
@@ -114,6 +122,22 @@ fn rest(plan: &GatewayPlan, port: u16) -> Option<&ListenerPlan> {
     listeners.find(|listener| listener.hostname.is_none() && listener.state != ListenerState::Out)
 }
 
+/// Why a host has no listener.
+struct NoListener {
+    class: Class,
+    message: String,
+    /// The object with the fault of the listener; unset if the HTTPProxy itself must be edited.
+    cause: Option<ObjectKey>,
+    /// Whether the only reason is that another process or Gateway uses the port.
+    is_port_in_use: bool,
+}
+
+impl NoListener {
+    fn new(class: Class, message: String) -> Self {
+        Self { class, message, cause: None, is_port_in_use: false }
+    }
+}
+
 /// Returns the listener that a host belongs to. As in Contour, each protocol has one port.
 fn listener<'a>(
     key: &ObjectKey,
@@ -123,43 +147,51 @@ fn listener<'a>(
     plan: &'a GatewayPlan,
     settings: &Settings,
     reader: &mut Reader<'_>,
-) -> Result<&'a ListenerPlan, (Class, String)> {
+) -> Result<&'a ListenerPlan, NoListener> {
     let protocol = if https { "HTTPS" } else { "HTTP" };
     // Listeners of ListenerSets are not considered here; only their hosts are unavailable.
-    let serves = |l: &&ListenerPlan| l.https == https && !l.forwards() && l.state != ListenerState::Out;
+    let takes_part = |l: &&ListenerPlan| l.state != ListenerState::Out || l.is_port_in_use;
+    let serves = |l: &&ListenerPlan| l.https == https && !l.forwards() && takes_part(l);
     let all = || plan.own().filter(serves);
     let Some(first) = all().next() else {
-        return Err((Class::Referential, format!("no {protocol} listener configured")));
+        let is_meant = |l: &&ListenerPlan| l.https == https && !l.forwards() && l.host().covers(host);
+        let out = plan.own().find(is_meant);
+        return Err(out.map_or_else(
+            || NoListener::new(Class::Referential, format!("no {protocol} listener configured")),
+            |listener| not_served(listener, host, gateway, plan),
+        ));
     };
     if all().any(|listener| listener.port != first.port) {
-        return Err((Class::Conflict, format!("more than one {protocol} listener configured")));
+        return Err(NoListener::new(Class::Conflict, format!("more than one {protocol} listener configured")));
     }
     let name = &plan.name;
     let domain = host.domain();
-    let nearest = plan.on_port(first.port).filter(|l| l.https == https && l.host().covers(host));
+    let at_port = plan.listeners.iter().filter(|l| l.port == first.port).filter(takes_part);
+    let nearest = at_port.filter(|l| l.https == https && l.host().covers(host));
     let Some(nearest) = nearest.min_by_key(|l| l.host().specificity()) else {
         let message = format!("no {protocol} listener configured for {domain:?}: none of Gateway {name} has this host");
-        return Err((Class::Referential, message));
+        return Err(NoListener::new(Class::Referential, message));
     };
     let listener = &nearest.name;
     if nearest.set.is_some() {
         let message = format!("the host {domain:?} belongs to a listener that a ListenerSet adds to Gateway {name}");
-        return Err((Class::Conflict, message));
+        return Err(NoListener::new(Class::Conflict, message));
     }
     if nearest.forwards() {
         let message = format!("the host {domain:?} belongs to listener {listener} of Gateway {name}, of protocol TLS");
-        return Err((Class::Conflict, message));
+        return Err(NoListener::new(Class::Conflict, message));
     }
-    if nearest.state != ListenerState::Serving {
-        let message = format!("listener {listener} of Gateway {name}, which has the host {domain:?}, is not served");
-        return Err((Class::Referential, message));
+    // The HTTPProxy has a certificate of its own. If the port is in use, the other protocol is served.
+    let is_usable = nearest.lacks_only_certificates() || nearest.is_port_in_use;
+    if nearest.state != ListenerState::Serving && !is_usable {
+        return Err(not_served(nearest, host, gateway, plan));
     }
     if !namespaces::allows_route(nearest, gateway, key, settings, reader) {
         let message = format!(
             "listener {listener} of Gateway {name} does not allow routes of namespace {}: see allowedRoutes.namespaces",
             key.namespace
         );
-        return Err((Class::Referential, message));
+        return Err(NoListener::new(Class::Referential, message));
     }
     // Two filter chains of one port must not match the same host.
     if https && nearest.host() == *host {
@@ -167,9 +199,18 @@ fn listener<'a>(
             "listener {listener} of Gateway {name} serves only host {domain:?}, with its own certificate, and cannot \
              serve an HTTPProxy for this host"
         );
-        return Err((Class::Conflict, message));
+        return Err(NoListener::new(Class::Conflict, message));
     }
     Ok(nearest)
+}
+
+/// Describes a listener that is not served because of a fault of its Gateway.
+fn not_served(listener: &ListenerPlan, host: &Host, gateway: &ObjectKey, plan: &GatewayPlan) -> NoListener {
+    let (section, name, domain) = (listener.section(), &plan.name, host.domain());
+    let why = &listener.accepted.message;
+    let message = format!("listener {section} of Gateway {name}, which has the host {domain:?}, is not served: {why}");
+    let (cause, is_port_in_use) = (Some(gateway.clone()), listener.is_port_in_use);
+    NoListener { cause, is_port_in_use, ..NoListener::new(Class::Referential, message) }
 }
 
 /// Leaves a host to older routes of Gateway API.
@@ -212,6 +253,7 @@ fn give_way(
         seated.seats.http = None;
     }
     seated.seats.https = None;
+    seated.closes = true;
     let found = Finding::error(key, "spec.virtualhost.fqdn", "VirtualHostError", "HostnameConflict", message);
     seated.findings.push(found.of_class(Class::Conflict));
 }

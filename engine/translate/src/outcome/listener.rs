@@ -109,7 +109,7 @@ pub struct ListenerPlan {
     pub(crate) seen_port: u16,
     /// The TLS versions.
     pub(crate) tls_versions: TlsVersions,
-    /// Whether it is a listener of HTTPProxies.
+    /// Whether HTTPProxies can be served at the listener: a generated one, or a plain listener of the Gateway they join.
     pub proxies: bool,
     /// The usable certificates.
     pub certificates: Vec<ObjectKey>,
@@ -247,6 +247,11 @@ impl ListenerPlan {
         }
     }
 
+    /// Returns whether the listener is generated for HTTPProxies: no object declares it.
+    pub fn is_generated(&self) -> bool {
+        self.field.is_empty()
+    }
+
     /// Returns whether the listener serves clients that name no host, or a host that no HTTPProxy has.
     pub fn is_for_nameless(&self) -> bool {
         self.proxies && self.https && self.hostname.is_none()
@@ -279,6 +284,11 @@ impl ListenerPlan {
             ListenerState::Closed => self.https,
             ListenerState::Refused | ListenerState::Out => false,
         }
+    }
+
+    /// Returns whether the listener is closed for no other reason than that it has no usable certificate.
+    pub(crate) fn lacks_only_certificates(&self) -> bool {
+        self.state == ListenerState::Closed && self.accepted.status == "True" && self.certificates.is_empty()
     }
 
     /// Returns the listener with the earlier versions of its unusable certificates; `None` where all are usable.

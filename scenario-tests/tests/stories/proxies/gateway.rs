@@ -1,7 +1,10 @@
 //! HTTPProxies at the listeners of a Gateway, beside its routes.
 
-use anyhow::{Result, ensure};
-use holdfast_scenario_tests::holdfast::HoldfastOptions;
+use std::net::{Ipv4Addr, TcpListener};
+
+use anyhow::{Context as _, Result, ensure};
+use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::holdfast::{Holdfast, HoldfastOptions};
 use holdfast_scenario_tests::manifests::{documents, http_listener, https_listener, route};
 use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
@@ -10,14 +13,28 @@ use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 use super::{ServedProxies, proxy};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("proxies::gateway", true, [beside_the_routes_of_a_gateway, a_host_comes_from_one_api])
+    stories!(
+        "proxies::gateway",
+        true,
+        [
+            beside_the_routes_of_a_gateway,
+            a_host_comes_from_one_api,
+            the_certificate_of_the_gateway_is_broken,
+            the_certificate_of_the_gateway_is_broken_with_a_last_valid_version,
+            a_port_of_the_gateway_is_in_use
+        ]
+    )
 }
 
 async fn serve(world: &World) -> Result<ServedProxies> {
+    serve_with(world, &[]).await
+}
+
+async fn serve_with(world: &World, flags: &[&str]) -> Result<ServedProxies> {
     let (http, https) = (world.port()?, world.port()?);
     let listeners = http_listener(http) + &https_listener("https", https, "*.example.com", &["wild"]);
     world.gateway_with(&listeners)?;
-    let options = HoldfastOptions::new(world)?.args(&["--httpproxy-gateway", "default/public"]);
+    let options = HoldfastOptions::new(world)?.args(&["--httpproxy-gateway", "default/public"]).args(flags);
     Ok(ServedProxies { http, https, holdfast: world.run_with(options).await? })
 }
 
@@ -49,7 +66,7 @@ async fn beside_the_routes_of_a_gateway(world: World) -> Result<()> {
     let neighbours = [served.get("other.example.com", "/"), secure("other.example.com", &wild)];
     let hammer = Hammer::start(neighbours);
     // A separate host within the wildcard, with a separate certificate.
-    world.write("own.yaml", root("own", "own.example.com", ", tls: {secretName: own}", LATE))?;
+    world.write("own.yaml", root("own", "own.example.com", OWN, LATE))?;
     secure("own.example.com", &own).comes_to_reach("proxied").await?;
     served.get("own.example.com", "/a").comes_to_answer(301).await?;
     served.comes_to_be("shop", "own", "valid").await?;
@@ -102,4 +119,100 @@ async fn a_host_comes_from_one_api(world: World) -> Result<()> {
     served.get("second.example.com", "/a").comes_to_answer(301).await?;
     second.comes_to_reach("proxied").await?;
     served.comes_to_be("shop", "late", "valid").await
+}
+
+async fn the_certificate_of_the_gateway_is_broken(world: World) -> Result<()> {
+    beside_a_broken_certificate(&world, &[], false).await
+}
+
+async fn the_certificate_of_the_gateway_is_broken_with_a_last_valid_version(world: World) -> Result<()> {
+    beside_a_broken_certificate(&world, &LAST_VALID, true).await
+}
+
+/// The certificate that the HTTPProxy names.
+const OWN: &str = ", tls: {secretName: own}";
+
+/// The flags of a Holdfast that serves last valid versions.
+const LAST_VALID: [&str; 3] =
+    ["--feature-gates", "FallbackConfiguration=true", "--use-last-valid-config-for-fallback=true"];
+
+/// An HTTPProxy with a certificate of its own is served, whatever becomes of the certificate of the Gateway's listener.
+async fn beside_a_broken_certificate(world: &World, flags: &[&str], is_lasting: bool) -> Result<()> {
+    let _backends = (world.backend_in("shop", "proxied", None).await?, world.backend_in("shop", "routed", None).await?);
+    let (wild, own) = (Certificate::of(&["*.example.com"])?, Certificate::of(&["own.example.com"])?);
+    world.write("wild.yaml", wild.secret("default", "wild"))?;
+    world.write("own.yaml", documents(&[own.secret("shop", "own"), root("own", "own.example.com", OWN, LATE)]))?;
+    world.write("route.yaml", http_route("route", "*.example.com", EARLY))?;
+    let mut served = serve_with(world, flags).await?;
+    let secure = |name: &str, certificate: &Certificate| get(served.https, "/").host(name).tls(certificate.trust(name));
+    let (proxied, routed) = (secure("own.example.com", &own), secure("other.example.com", &wild));
+    proxied.comes_to_reach("proxied").await?;
+    routed.comes_to_reach("routed").await?;
+    let hammer = Hammer::start([proxied.clone(), served.get("own.example.com", "/")]);
+    // The key belongs to another certificate.
+    let mixed = wild
+        .secret("default", "wild")
+        .lines()
+        .zip(own.secret("default", "wild").lines())
+        .fold(String::new(), |all, (of_wild, of_own)| {
+            all + if of_wild.trim().starts_with("tls.key") { of_own } else { of_wild } + "\n"
+        });
+    world.write("wild.yaml", mixed)?;
+    until("the Secret is reported, and the HTTPProxy is not", || async {
+        let health = served.holdfast.diagnostics("/debug/health").await?.to_string();
+        let names = |object: &str| health.contains(object);
+        ensure!(names("Secret") && !names("HTTPProxy"), "{health}");
+        Ok(())
+    })
+    .await?;
+    if is_lasting {
+        routed.reaches("routed").await?;
+    } else {
+        let refused = || async { routed.send().await.is_err().then_some(()).context("the listener answers") };
+        until("connections are refused", refused).await?;
+    }
+    served.comes_to_be("shop", "own", "valid").await?;
+    hammer.goes_on(20).await?;
+    hammer.stop_expecting(|shot| shot.is_ok() || matches!(shot, Shot::Answer { status: 301, .. })).await?;
+    let (http, https) = (served.http, served.https);
+    let options = served.holdfast.kill()?;
+    served = ServedProxies { http, https, holdfast: world.run_with(options).await? };
+    served.get("own.example.com", "/").comes_to_answer(301).await?;
+    proxied.comes_to_reach("proxied").await?;
+    served.comes_to_be("shop", "own", "valid").await
+}
+
+/// An HTTPProxy is served at the port that is free, and its objects are not blamed for the port in use.
+async fn a_port_of_the_gateway_is_in_use(world: World) -> Result<()> {
+    let _backends = (world.backend_in("shop", "proxied", None).await?, world.backend_in("shop", "routed", None).await?);
+    let (wild, own) = (Certificate::of(&["*.example.com"])?, Certificate::of(&["own.example.com"])?);
+    world.write("wild.yaml", wild.secret("default", "wild"))?;
+    world.write("own.yaml", documents(&[own.secret("shop", "own"), root("own", "own.example.com", OWN, LATE)]))?;
+    world.write("plain.yaml", root("plain", "plain.example.com", "", LATE))?;
+    let (http, https) = (world.port()?, world.port()?);
+    let holder = TcpListener::bind((Ipv4Addr::UNSPECIFIED, http))?;
+    world.gateway_with(&(http_listener(http) + &https_listener("https", https, "*.example.com", &["wild"])))?;
+    let options = HoldfastOptions::new(&world)?.args(&["--httpproxy-gateway", "default/public"]);
+    let served = ServedProxies { http, https, holdfast: Holdfast::start(&world, options)? };
+    let secure = get(https, "/").host("own.example.com").tls(own.trust("own.example.com"));
+    secure.comes_to_reach("proxied").await?;
+    until("the Gateway is at fault, and both HTTPProxies are affected", || async {
+        let health = served.holdfast.diagnostics("/debug/health").await?;
+        let finding = &health["outages"][0];
+        ensure!(health["outages"][1].is_null() && health["warnings"][0].is_null(), "{health}");
+        ensure!(finding["objects"][0]["kind"] == "Gateway" && finding["objects"][1].is_null(), "{finding}");
+        let affected = |name: &str| {
+            let all = finding["served"].as_array().into_iter().flatten();
+            all.filter(|served| served["name"] == name && served["gets"]["kind"] == "portInUse").count()
+        };
+        ensure!(affected("own") == 1 && affected("plain") == 1, "{finding}");
+        Ok(())
+    })
+    .await?;
+    drop(holder);
+    served.get("own.example.com", "/").comes_to_answer(301).await?;
+    served.get("plain.example.com", "/").comes_to_reach("proxied").await?;
+    served.comes_to_be("shop", "own", "valid").await?;
+    served.comes_to_be("shop", "plain", "valid").await?;
+    secure.reaches("proxied").await.map(drop)
 }
