@@ -173,7 +173,7 @@ impl Engine {
                     object: replaced.object.clone(),
                     section: replaced.section.clone(),
                     scope: scope(&replaced.section).name(),
-                    cause: cause(replaced, at.copied()),
+                    cause: cause(self, replaced, at.copied()),
                     response: replaced.response,
                     message: replaced.message.clone(),
                     policy: replaced.policy.clone(),
@@ -358,10 +358,12 @@ fn without_connections(plan: &RoutePlan, parent: &Parent) -> Option<Condition> {
     Some(Condition::new(CONFLICT_CONDITION, true, reason, &fault.message))
 }
 
-/// Returns the class of the cause of a replacement: a policy that Envoys refuse is not a matter of references.
-fn cause(replaced: &Replaced, at: Option<&FallbackScope>) -> Class {
-    let mut hidden = at.into_iter().flat_map(|scope| &scope.derived.overlay.hidden);
-    if hidden.any(|key| replaced.policy.as_ref() == Some(key)) { Class::Invalid } else { replaced.class }
+/// Returns the class of the cause of a replacement: a policy that Envoys refuse, or that is invalid itself, is not a
+/// matter of references.
+fn cause(engine: &Engine, replaced: &Replaced, at: Option<&FallbackScope>) -> Class {
+    let Some(policy) = &replaced.policy else { return replaced.class };
+    let is_hidden = at.is_some_and(|scope| scope.derived.overlay.hidden.contains(policy));
+    if is_hidden || backends::is_invalid(engine, policy) { Class::Invalid } else { replaced.class }
 }
 
 /// Returns the condition that an older route has the same matches; none if there is no conflict.

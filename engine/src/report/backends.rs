@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use holdfast_api::apis::Body;
+use holdfast_api::fault::Class;
 use holdfast_api::object::Object;
 use holdfast_api::status::{Condition, FALLBACK_CONDITION};
 use holdfast_fallback::view::FallbackReport;
@@ -58,6 +59,16 @@ pub(super) fn backend_policy_status(engine: &Engine, report: &FallbackReport, ob
         })
     });
     Some(json!({ "ancestors": ancestors.collect::<Vec<_>>() }))
+}
+
+/// Returns whether a policy of backends cannot be enforced because of its own content.
+pub(super) fn is_invalid(engine: &Engine, policy: &ObjectKey) -> bool {
+    let Some(plan) = engine.translator.backend(policy).filter(|plan| plan.unenforceable.is_some()) else {
+        return false;
+    };
+    let mut errors = plan.faults.iter().filter(|fault| fault.is_error()).peekable();
+    // Faults of decoding are not among those of the plan.
+    errors.peek().is_none() || errors.any(|fault| fault.class == Class::Invalid)
 }
 
 /// Returns the status of a Backend.

@@ -470,10 +470,13 @@ impl Collected {
                 found.gateways.extend(broken.gateways.iter().cloned());
             }
         }
-        let why_not = report.broken_objects.iter().map(|broken| (broken.object.key(), broken.not_backfilled.clone()));
-        let why_not: BTreeMap<ObjectKey, Option<Arc<str>>> = why_not.collect();
+        let scopes = report.gateways.iter().flat_map(|state| speaking(engine.scopes.of(&state.name)));
+        let why_not = scopes.flat_map(|scope| scope.derived.not_backfilled.clone());
+        let broken = report.broken_objects.iter();
+        let of_broken = broken.filter_map(|broken| Some((broken.object.key(), broken.not_backfilled.clone()?)));
+        let why_not: BTreeMap<ObjectKey, Arc<str>> = why_not.chain(of_broken).collect();
         for found in self.found.values_mut().filter(|found| found.class != Class::Ignored) {
-            found.not_backfilled = why_not.get(&found.object.key()).cloned().flatten();
+            found.not_backfilled = why_not.get(&found.object.key()).cloned();
         }
         self.found.into_values().collect()
     }

@@ -21,7 +21,25 @@ pub(crate) fn reasons(derived: &Derived, world: &World<'_>) -> BTreeMap<ObjectKe
     let broken = derived.broken.keys().chain(derived.objections.iter().map(|objection| &objection.node));
     let keys: BTreeSet<&ObjectKey> = broken.map(|node| &node.key).chain(unusable).collect();
     let reason = |key: &ObjectKey| Some((key.clone(), reason(key, derived, world)?.to_string().into()));
-    keys.into_iter().filter_map(reason).collect()
+    let mut reasons: BTreeMap<ObjectKey, Arc<str>> = keys.into_iter().filter_map(reason).collect();
+    if !gates.backfill_unresolved {
+        for (key, why) in without_backends(world) {
+            reasons.entry(key.clone()).or_insert_with(|| why.to_string().into());
+        }
+    }
+    reasons
+}
+
+/// Returns the routes of the Gateway that lack a backend and have an earlier version with another content.
+fn without_backends<'a>(world: &'a World<'_>) -> impl Iterator<Item = (&'a ObjectKey, WhyNot)> {
+    world.translator.invalid_routes().filter_map(|key| {
+        let plan = world.translator.route(key).filter(|plan| plan.gateways().contains(world.gateway))?;
+        plan.replaced.iter().find(|replaced| replaced.lacks_backend)?;
+        let desired = world.objects.get(key)?;
+        let mut versions = world.last_valid.of(key, Some(&desired.metadata.uid));
+        let version = versions.find(|version| version.object.body != desired.body)?;
+        Some((key, WhyNot::LacksBackend { generation: version.object.metadata.generation }))
+    })
 }
 
 fn reason(key: &ObjectKey, derived: &Derived, world: &World<'_>) -> Option<WhyNot> {

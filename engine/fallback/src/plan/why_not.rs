@@ -22,6 +22,11 @@ pub enum WhyNot {
     MayBeStricter,
     /// Units of the object are on trial.
     OnTrial,
+    /// The desired version lacks a backend, and the gate for such objects is off.
+    LacksBackend {
+        /// The generation of the newest version with another content.
+        generation: i64,
+    },
     /// The newest version with another content may not be served.
     Unfit {
         /// The generation of the version.
@@ -74,6 +79,11 @@ impl fmt::Display for WhyNot {
                 "no last valid version is served instead: the object cannot be read, and may be stricter than before",
             ),
             WhyNot::OnTrial => f.write_str("no last valid version is served instead: the object is on trial"),
+            WhyNot::LacksBackend { generation } => write!(
+                f,
+                "generation {generation} is not served instead: a backend is missing, and the feature gate \
+                 BackfillUnresolvedReferences is off"
+            ),
             WhyNot::Unfit { generation, why } => write!(f, "generation {generation} is not served instead: {why}"),
         }
     }

@@ -139,6 +139,18 @@ fn a_missing_service_is_an_outage_under_each_gate_with_hosts_and_paths() {
 }
 
 #[test]
+fn the_gate_for_missing_backends_is_named_where_a_last_valid_version_exists() {
+    for (use_last_valid, wanted) in [(true, true), (false, false)] {
+        let mut scene = Scene::new(gates((true, use_last_valid)), envoys());
+        scene.apply(&route(5, &exact("/fine")).replace("name: cart, port", "name: gone, port"));
+        let health = health(&scene);
+        let why = health.outages[0].objects[0].not_backfilled.as_deref().unwrap_or_default();
+        let is_named = why.contains("generation 4") && why.contains("BackfillUnresolvedReferences");
+        assert_eq!(is_named, wanted, "{why:?}");
+    }
+}
+
+#[test]
 fn a_listener_that_is_closed_and_a_class_that_is_missing_are_outages() {
     let mut scene = Scene::new(last_valid(), envoys());
     let secure = "- {name: tls, port: 8443, protocol: HTTPS, tls: {certificateRefs: [{name: none}]}}\n  - {name: http,";

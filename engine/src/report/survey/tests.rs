@@ -1,5 +1,8 @@
 //! Reports of engines that are driven with objects; simulated Envoys (`PlayedEnvoy`) refuse certain words.
 
+use std::collections::BTreeSet;
+
+use holdfast_api::fault::Class;
 use holdfast_api::settings::{Fallback, Settings};
 use holdfast_fallback::view::{ClosedBy, FallbackReport, ServedState, Status};
 use holdfast_graph::ObjectKey;
@@ -294,6 +297,31 @@ spec: {targetRefs: [{group: '', kind: Service, name: cart}], connectTimeout: soo
     };
     assert_eq!(field("BackendConfigPolicy"), Some(json!("spec.connectTimeout")), "{report}");
     assert_eq!(report["brokenObjects"][0]["since"], since, "it was found earlier");
+}
+
+#[test]
+fn the_class_of_a_replacement_is_that_of_the_policy_behind_it() {
+    let mut scene = Scene::new(Fallback::default(), envoys());
+    let policy = |settings: &str| {
+        format!(
+            "apiVersion: gateway.kgateway.dev/v1alpha1
+kind: BackendConfigPolicy
+metadata: {{name: slow, namespace: shop, uid: policy-1, generation: 1}}
+spec: {{targetRefs: [{{group: '', kind: Service, name: cart}}], {settings}}}
+"
+        )
+    };
+    let cases = [
+        ("connectTimeout: soon", Class::Invalid),
+        ("connectTimeout: -5s", Class::Invalid),
+        ("tls: {secretRef: {name: none}, sni: cart.example.com}", Class::Referential),
+    ];
+    for (settings, class) in cases {
+        scene.apply(&policy(settings));
+        let of_policy = scene.engine.replacements().into_iter().filter(|replaced| replaced.policy.is_some());
+        let classes: BTreeSet<Class> = of_policy.map(|replaced| replaced.cause).collect();
+        assert_eq!(classes, BTreeSet::from([class]), "{settings}");
+    }
 }
 
 #[test]
