@@ -400,8 +400,6 @@ struct FleetState<'a> {
 }
 
 impl FleetState<'_> {
-    /// Checks whether a listener that is closed in its desired state is served to every Envoy with an earlier version
-    /// of its certificate.
     /// Returns Envoy's message if it refused the certificate authorities of a listener's clients.
     fn refused_validation(&self, listener: &ListenerPlan) -> Option<String> {
         let name = listener.clients.as_ref()?.trust.name();
@@ -411,12 +409,20 @@ impl FleetState<'_> {
         })
     }
 
+    /// Checks whether every Envoy is served a listener with an earlier version of its certificate: one that is closed in
+    /// its desired state, or of which the desired certificate is not valid now.
     fn serves_earlier_certificate(&self, listener: &ListenerPlan) -> bool {
-        let serves = |plan: &&GatewayPlan| {
-            let mut listeners = plan.listeners.iter().filter(|served| served.name == listener.name);
-            listeners.any(|served| served.state == ListenerState::Serving)
+        let is_valid = |served: &ListenerPlan, key: &ObjectKey| {
+            served.certificate_dates.get(key).is_some_and(|dates| dates.outside().is_none())
         };
-        listener.state == ListenerState::Closed && !self.served.is_empty() && self.served.iter().all(serves)
+        let is_earlier = |served: &ListenerPlan| match listener.state {
+            ListenerState::Closed => served.state == ListenerState::Serving,
+            _ => listener.outdated_certificates().any(|(key, _)| is_valid(served, key)),
+        };
+        let serves = |plan: &&GatewayPlan| {
+            plan.listeners.iter().any(|served| served.name == listener.name && is_earlier(served))
+        };
+        !self.served.is_empty() && self.served.iter().all(serves)
     }
 }
 

@@ -5,35 +5,46 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::fault::Class;
+use holdfast_check::certificate::DateFault;
 use holdfast_graph::ObjectKey;
 
 use super::facts::ObjectProblem;
 
 /// Returns, for each problem, the problems that it follows from; the problem itself where no other one is its cause.
 pub(super) fn roots(found: &[ObjectProblem]) -> Vec<BTreeSet<usize>> {
-    let errors = errors(found);
-    (0..found.len()).map(|index| root(index, found, &errors)).collect()
+    let possible = possible(found);
+    (0..found.len()).map(|index| root(index, found, &possible)).collect()
 }
 
-/// Returns the problems that can be a cause, by object: those that prevent something from being served.
-fn errors(found: &[ObjectProblem]) -> BTreeMap<ObjectKey, Vec<usize>> {
-    let mut errors: BTreeMap<ObjectKey, Vec<usize>> = BTreeMap::new();
-    for (index, problem) in found.iter().enumerate().filter(|(_, problem)| problem.class != Class::Ignored) {
-        errors.entry(problem.object.key()).or_default().push(index);
+/// Returns the problems that can be a cause, by object: those that prevent something from being served, and certificates
+/// that expire soon.
+fn possible(found: &[ObjectProblem]) -> BTreeMap<ObjectKey, Vec<usize>> {
+    let mut possible: BTreeMap<ObjectKey, Vec<usize>> = BTreeMap::new();
+    let is_possible = |problem: &ObjectProblem| problem.class != Class::Ignored || is_expiring(problem);
+    for (index, problem) in found.iter().enumerate().filter(|(_, problem)| is_possible(problem)) {
+        possible.entry(problem.object.key()).or_default().push(index);
     }
-    errors
+    possible
 }
 
-fn root(index: usize, found: &[ObjectProblem], errors: &BTreeMap<ObjectKey, Vec<usize>>) -> BTreeSet<usize> {
+/// Returns whether a problem is a warning about a certificate that expires soon.
+fn is_expiring(problem: &ObjectProblem) -> bool {
+    let [.., expiring] = DateFault::REASONS;
+    problem.reason == expiring
+}
+
+fn root(index: usize, found: &[ObjectProblem], possible: &BTreeMap<ObjectKey, Vec<usize>>) -> BTreeSet<usize> {
     let (mut known, mut next, mut roots) = (BTreeSet::from([index]), vec![index], BTreeSet::new());
     while let Some(index) = next.pop() {
         let Some(problem) = found.get(index) else { continue };
         let cause = problem.cause.as_ref().filter(|cause| **cause != problem.object.key());
-        match cause.and_then(|cause| errors.get(cause)) {
-            Some(behind) => {
-                next.extend(related(problem, behind, found).into_iter().filter(|index| known.insert(*index)))
-            }
-            None => drop(roots.insert(index)),
+        let is_behind = |index: &usize| found.get(*index).is_some_and(|one| is_expiring(one) == is_expiring(problem));
+        let behind = cause.and_then(|cause| possible.get(cause)).into_iter().flatten().copied().filter(is_behind);
+        let behind: Vec<usize> = behind.collect();
+        if behind.is_empty() {
+            roots.insert(index);
+        } else {
+            next.extend(related(problem, &behind, found).into_iter().filter(|index| known.insert(*index)));
         }
     }
     // Problems that name each other as causes have no other one.

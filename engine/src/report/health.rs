@@ -519,11 +519,13 @@ impl Collected {
         })
     }
 
-    /// Adds a fault. A certificate that is not valid now is at fault itself: renewal is a change of its Secret.
+    /// Adds a fault. A certificate that is not valid now, or not for long, is at fault itself: renewal is a change of its
+    /// Secret.
     fn fault(&mut self, engine: &Engine, fault: Fault) {
-        let [not_yet_valid, expired, _] = DateFault::REASONS;
-        let outdated =
-            fault.cause.clone().filter(|_| fault.is_error() && [not_yet_valid, expired].contains(&fault.reason));
+        let [not_yet_valid, expired, expiring] = DateFault::REASONS;
+        let is_of_dates =
+            fault.reason == expiring || (fault.is_error() && [not_yet_valid, expired].contains(&fault.reason));
+        let outdated = fault.cause.clone().filter(|_| is_of_dates);
         if let Some(certificate) = outdated.filter(|certificate| *certificate != fault.object) {
             let own = Fault { object: certificate, field: "data".into(), cause: None, ..fault.clone() };
             self.add_fault(engine, own);

@@ -117,13 +117,25 @@ async fn the_last_valid_certificate_stays(world: World) -> Result<()> {
     status(&world, &holdfast, 1, &["0 outages, 1 degraded", "the certificate expired at", served, "expires at"])
         .await?;
     metric(&holdfast, "expiry", 90 * DAY).await?;
+    until("the condition of the listener names the last valid version", || async {
+        let statuses = holdfast.diagnostics("/debug/statuses").await?.to_string();
+        ensure!(
+            statuses.contains("acknowledged by Envoy with the last valid version of the certificate"),
+            "{statuses}"
+        );
+        Ok(())
+    })
+    .await?;
     write(&world, &certificate(DAY, 90 * DAY)?)?;
     status(&world, &holdfast, 1, &["0 outages, 1 degraded", "the certificate is not valid before", served]).await?;
     hammer.stop_expecting(Shot::is_ok).await?;
     // The warning begins in time, and the certificate is served.
     let ending = certificate(-80 * DAY, 10 * DAY)?;
     write(&world, &ending)?;
-    status(&world, &holdfast, 1, &["0 outages, 0 degraded, 1 warning", "the certificate expires at"]).await?;
+    // The warning is about the Secret, which is to be renewed.
+    let (subject, affected) = ("\nSecret default/shop, generation", "affects  Gateway default/public");
+    let warning = ["0 outages, 0 degraded, 1 warning", "the certificate expires at", subject, affected];
+    status(&world, &holdfast, 1, &warning).await?;
     secure(port, &ending).comes_to_reach("echo").await?;
     write(&world, &certificate(-DAY, 90 * DAY)?)?;
     status(&world, &holdfast, 0, &["Everything is served as desired."]).await

@@ -41,9 +41,11 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
         let served: Vec<&GatewayPlan> = speaking(engine.scopes.of(&plan.name))
             .filter_map(|scope| engine.translator.served_gateway(&scope.id.fleet))
             .collect();
-        for listener in &plan.listeners {
+        // HTTPProxies at ports in use are reported apart.
+        let is_meant = |listener: &&ListenerPlan| !(listener.is_port_in_use && listener.proxies && listener.https);
+        for listener in plan.all().filter(is_meant) {
             let serving = |plan: &&GatewayPlan| {
-                let mut listeners = plan.listeners.iter();
+                let mut listeners = plan.all();
                 listeners.any(|one| one.name == listener.name && one.state == ListenerState::Serving)
             };
             let is_closed = listener.state != ListenerState::Serving;
@@ -259,7 +261,7 @@ fn earlier_certificates(
     let outdated = listener.outdated_certificates().map(|(key, _)| key);
     let broken = listener.broken_certificates.iter().map(|(key, _)| key).chain(outdated);
     let shows = |plan: &&GatewayPlan, key: &ObjectKey| {
-        let mut listeners = plan.listeners.iter().filter(|one| one.name == listener.name);
+        let mut listeners = plan.all().filter(|one| one.name == listener.name);
         listeners.any(|one| one.certificates.contains(key))
     };
     let shown = broken.filter(|key| served.iter().all(|plan| shows(plan, key)));

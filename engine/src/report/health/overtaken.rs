@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_api::section::ObjectSection;
+use holdfast_api::section::{self, ObjectSection};
 use holdfast_graph::Node;
 
 use super::Holds;
@@ -16,7 +16,10 @@ use crate::health::view::Gets;
 /// Removes what no request gets: the hosts at which another route answers each request, and effects without a host left.
 /// In a hold, the published order of routes is an earlier one.
 pub(super) fn remove_overtaken(engine: &Engine, holds: &Holds<'_>, effects: &mut Vec<Effect>) {
-    let is_meant = |effect: &Effect| is_answer(effect) && !holds.contains_key(&*effect.gateway);
+    let claimed_twice = claimed_twice(effects);
+    let is_meant = |effect: &Effect| {
+        is_answer(effect) && !holds.contains_key(&*effect.gateway) && !claimed_twice.contains(&part(effect))
+    };
     let mut parts: BTreeMap<Arc<str>, BTreeSet<Node>> = BTreeMap::new();
     for effect in effects.iter().filter(|effect| is_meant(effect)) {
         parts.entry(effect.gateway.clone()).or_default().insert(part(effect));
@@ -33,6 +36,16 @@ pub(super) fn remove_overtaken(engine: &Engine, holds: &Holds<'_>, effects: &mut
             !effect.hosts.is_empty()
         });
     }
+}
+
+/// Returns the hosts of HTTPProxies that several roots claim. Envoy answers with the placeholder of one root; the others
+/// are closed with the same response.
+fn claimed_twice(effects: &[Effect]) -> BTreeSet<Node> {
+    let mut claims: BTreeMap<_, BTreeSet<Node>> = BTreeMap::new();
+    for effect in effects.iter().filter(|effect| is_answer(effect) && *effect.section == *section::HOST) {
+        claims.entry((&effect.gateway, &effect.hosts, &effect.gets)).or_default().insert(part(effect));
+    }
+    claims.into_values().filter(|roots| roots.len() > 1).flatten().collect()
 }
 
 /// Returns whether an effect is the answer to requests of a part of a route object.

@@ -101,3 +101,25 @@ fn several_faults_of_a_proxy_have_one_answer() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn each_http_proxy_that_claims_a_host_is_closed() {
+    let root = |name: &str| {
+        format!(
+            "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: {name}, namespace: shop, generation: 1}}\n\
+             spec: {{virtualhost: {{fqdn: root.test}}, routes: [{{services: [{{name: cart, port: 80}}]}}]}}"
+        )
+    };
+    for combination in GATES {
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.apply(&BASE.replace("port: 8080", "port: 9080"));
+        scene.apply(&format!("{}\n---\n{}", root("one"), root("two")));
+        scene.connect(crate::testing::played::PlayedEnvoy::new("holdfast/httpproxy", "three"));
+        let health = health(&scene);
+        let served = health.outages.iter().flat_map(|finding| &finding.served);
+        let closed: BTreeSet<(&str, &Gets)> = served.map(|served| (&*served.object.name, &served.gets)).collect();
+        let gets = Gets::Status { status: 500 };
+        assert_eq!(closed, BTreeSet::from([("one", &gets), ("two", &gets)]), "{combination:?}: {health:#?}");
+        assert!(health.warnings.is_empty(), "{combination:?}: {:#?}", health.warnings);
+    }
+}
