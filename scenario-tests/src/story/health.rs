@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use envoy_types::pb::envoy::config::route::v3::route::Action;
+use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::gateway::ListenerEntry;
 use holdfast_api::apis::gateway::references::ParentRef;
 use holdfast_api::apis::{Body, kinds};
@@ -182,15 +183,14 @@ fn routes_that_are_not_accepted_are_in_a_finding(engine: &Engine, health: &Healt
     }
 }
 
-/// Checks that the findings of a listener that refuses connections list as many routes as are attached to it. A more
-/// specific listener of the port can have all hosts of a route.
+/// Checks that the findings of a listener of a Gateway or ListenerSet that refuses connections list as many routes as are
+/// attached to it. A more specific listener of the port can have all hosts of a route.
 fn routes_at_closed_listeners_are_in_their_findings(engine: &Engine, health: &Health, wrong: &mut Vec<String>) {
     for gateway in engine.gateways() {
         for (index, listener) in gateway.listeners.iter().enumerate() {
-            let section = format!("listeners[{index}]");
+            let Some((owner, section)) = writer(engine, &gateway.name, index, &listener.name) else { continue };
             let is_it = |served: &&ServedInstead| {
-                &*served.object.kind == kinds::GATEWAY
-                    && served.object.key().namespaced_name() == *gateway.name
+                served.object.key() == owner
                     && served.gateway == gateway.name
                     && *served.section == *section
                     && is_without_connections(served)
@@ -199,18 +199,32 @@ fn routes_at_closed_listeners_are_in_their_findings(engine: &Engine, health: &He
             let about: Vec<&HealthFinding> = health.outages.iter().filter(is_about).collect();
             let routes =
                 about.iter().flat_map(|finding| &finding.served).filter(|served| served.gateway == gateway.name);
-            let routes: BTreeSet<ObjectKey> =
-                routes.map(|served| served.object.key()).filter(|key| kinds::ROUTES.contains(&&*key.kind)).collect();
+            let is_route = |key: &ObjectKey| kinds::ROUTES.contains(&&*key.kind) || &*key.kind == kinds::HTTP_PROXY;
+            let routes: BTreeSet<ObjectKey> = routes.map(|served| served.object.key()).filter(is_route).collect();
             let attached = usize::try_from(listener.attached_routes).unwrap_or_default();
             let is_wider = gateway.listeners.iter().any(|other| is_more_specific(other, listener));
             if !about.is_empty() && !is_wider && routes.len() < attached {
                 wrong.push(format!(
-                    "{} {section} is closed, and of its {attached} routes its findings list {routes:?}: {about:?}",
-                    gateway.name
+                    "{owner} {section} is closed, and of its {attached} routes its findings list {routes:?}: {about:?}"
                 ));
             }
         }
     }
+}
+
+/// Returns the object that a listener is written in, and its section there. The listeners of the Gateway itself come
+/// first; the name of a listener of a ListenerSet contains those of the set.
+fn writer(engine: &Engine, gateway: &str, index: usize, listener: &str) -> Option<(ObjectKey, String)> {
+    let mut parts = listener.splitn(3, '/');
+    let key = |kind: &str, namespace: &str, name: &str| ObjectKey::new(GROUP, kind, namespace, name);
+    let (Some(namespace), Some(name), Some(section)) = (parts.next(), parts.next(), parts.next()) else {
+        let (namespace, name) = gateway.split_once('/')?;
+        return Some((key(kinds::GATEWAY, namespace, name), format!("listeners[{index}]")));
+    };
+    let owner = key(kinds::LISTENER_SET, namespace, name);
+    let Body::ListenerSet(set) = &engine.objects().get(&owner)?.body else { return None };
+    let index = set.listeners.iter().position(|entry| &*entry.name == section)?;
+    Some((owner, format!("listeners[{index}]")))
 }
 
 fn is_more_specific(one: &ListenerView, other: &ListenerView) -> bool {

@@ -23,7 +23,8 @@ const WAIT_MS_MAX: u64 = 120_000;
 /// Returns a new engine with the same objects, for the configuration without any refusal.
 fn new_engine(stage: &StoryStage) -> Engine {
     let mut engine = Engine::new(stage.settings.clone());
-    engine.handle(stage.objects.values().cloned().collect());
+    let ports = Event::PortsTaken(stage.taken.clone());
+    engine.handle(std::iter::once(ports).chain(stage.objects.values().cloned()).collect());
     engine
 }
 

@@ -1,8 +1,12 @@
 //! The language of stories: steps, settings and expectations.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 
+use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::apis::kinds;
 use holdfast_api::settings::{Fallback, Settings};
+use holdfast_graph::ObjectKey;
 use serde::{Deserialize, Serialize};
 
 /// A story.
@@ -62,6 +66,10 @@ pub struct Set {
     pub max_backfill_age: Option<i64>,
     /// Build of the probe; none where it is absent.
     pub probe: Option<String>,
+    /// Whether Envoys run on the host of Holdfast, where other processes can use their ports.
+    pub standalone: bool,
+    /// `--httpproxy-gateway`.
+    pub httpproxy_gateway: Option<String>,
 }
 
 impl Default for Set {
@@ -74,6 +82,8 @@ impl Default for Set {
             backfill_unresolved_references: false,
             max_backfill_age: None,
             probe: None,
+            standalone: false,
+            httpproxy_gateway: None,
         }
     }
 }
@@ -95,6 +105,10 @@ impl Set {
         if !self.invalid_route_replacement {
             settings.replacement = None;
         }
+        settings.listen_address = self.standalone.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let gateway = self.httpproxy_gateway.as_ref().and_then(|gateway| gateway.split_once('/'));
+        settings.proxies.gateway =
+            gateway.map(|(namespace, name)| ObjectKey::new(GROUP, kinds::GATEWAY, namespace, name));
         settings
     }
 }
@@ -130,6 +144,8 @@ pub enum StoryStep {
     Silence(Vec<String>),
     /// Makes Envoys answer again.
     Speak(Vec<String>),
+    /// The ports of all addresses that other processes use from now on, each with the process.
+    Taken(BTreeMap<u16, String>),
     /// Removes the probe (none) or adds it (its build).
     Probe(Option<String>),
     /// Advances the clock by this number of seconds.

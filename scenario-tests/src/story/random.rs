@@ -248,6 +248,7 @@ fn settings(dice: &mut Dice) -> Set {
         backfill_unresolved_references: dice.one_in(4),
         max_backfill_age: dice.one_in(4).then_some(60),
         probe: dice.one_in(3).then(|| BUILDS[0].into()),
+        ..Set::default()
     }
 }
 

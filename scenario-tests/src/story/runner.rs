@@ -1,5 +1,6 @@
 //! Runs a story: one step after the other, each until no message is left.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -76,6 +77,12 @@ pub fn take(stage: &mut StoryStage, step: &StoryStep) -> Result<()> {
             stage.probe_is_silent &= nodes.iter().all(|node| node != PROBE);
             each(stage, &envoys(nodes), |envoy| envoy.silent = false)?;
             stage.happen(vec![])
+        }
+        StoryStep::Taken(ports) => {
+            let taken =
+                ports.iter().map(|(port, process)| ((Ipv4Addr::UNSPECIFIED, *port).into(), (&**process).into()));
+            stage.taken = taken.collect();
+            stage.happen(vec![holdfast_engine::engine::Event::PortsTaken(stage.taken.clone())])
         }
         StoryStep::Probe(build) => {
             stage.probe.clone_from(build);

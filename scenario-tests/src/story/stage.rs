@@ -1,6 +1,7 @@
 //! The stage of one story: engine, Envoys, probe, store and clock.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
@@ -56,6 +57,8 @@ pub struct StoryStage {
     pub probe: Option<String>,
     /// Whether the probe answers nothing.
     pub probe_is_silent: bool,
+    /// The ports that other processes use.
+    pub taken: BTreeMap<SocketAddr, Arc<str>>,
     /// The objects and certificates made for the story.
     pub writer: ObjectWriter,
     /// Counts.
@@ -97,6 +100,7 @@ impl StoryStage {
             oracles: Vec::new(),
             probe,
             probe_is_silent: false,
+            taken: BTreeMap::new(),
             writer: ObjectWriter::default(),
             counts: Counts::default(),
             broken_rules: Vec::new(),
@@ -113,10 +117,10 @@ impl StoryStage {
         stage
     }
 
-    /// Sends the clock and the presence of the probe to the engine.
+    /// Sends the clock, the presence of the probe and the ports in use to the engine.
     fn hello(&mut self) {
         let probe = self.probe.clone().map(Arc::from);
-        self.handle(vec![Event::Clock(self.now_ms), Event::Probe(probe)]);
+        self.handle(vec![Event::Clock(self.now_ms), Event::Probe(probe), Event::PortsTaken(self.taken.clone())]);
     }
 
     /// Adds an Envoy.
