@@ -136,6 +136,7 @@ fn mend(stage: &mut StoryStage, dice: &mut Dice, envoys: &[String], story: &mut 
         step(stage, StoryStep::Accept(oracle.name), story)?;
     }
     step(stage, StoryStep::Speak(envoys.to_vec()), story)?;
+    step(stage, StoryStep::Taken(BTreeMap::new()), story)?;
     let away = envoys.iter().filter(|node| stage.envoys.get(*node).is_some_and(|envoy| !envoy.connected));
     step(stage, StoryStep::Connect(away.cloned().collect()), story)?;
     step(
@@ -248,6 +249,7 @@ fn settings(dice: &mut Dice) -> Set {
         backfill_unresolved_references: dice.one_in(4),
         max_backfill_age: dice.one_in(4).then_some(60),
         probe: dice.one_in(3).then(|| BUILDS[0].into()),
+        standalone: dice.one_in(3),
         ..Set::default()
     }
 }
@@ -366,7 +368,7 @@ fn any_steps(stage: &StoryStage, dice: &mut Dice, envoys: &[String]) -> Vec<Stor
     let index = dice.below(ROUTES);
     let name = format!("HTTPRoute/{}/r{index}", namespace(index));
     let there = exists(stage, &name);
-    match dice.below(25) {
+    match dice.below(26) {
         0 if there => vec![StoryStep::Delete(vec![name])],
         1 if there => {
             let index = dice.below(ROUTES);
@@ -394,7 +396,11 @@ fn any_steps(stage: &StoryStage, dice: &mut Dice, envoys: &[String]) -> Vec<Stor
             StoryStep::Connect(vec![envoy]),
         ],
         9 => vec![StoryStep::Restart],
-        10 if dice.one_in(2) => vec![StoryStep::Set(Box::new(settings(dice))), StoryStep::Restart],
+        10 if dice.one_in(2) => {
+            let standalone = stage.settings.listen_address.is_some();
+            let set = Set { standalone, ..settings(dice) };
+            vec![StoryStep::Set(Box::new(set)), StoryStep::Restart]
+        }
         11 => {
             let exists = stage.objects.keys().any(|key| &*key.kind == "ReferenceGrant");
             match exists {
@@ -429,6 +435,11 @@ fn any_steps(stage: &StoryStage, dice: &mut Dice, envoys: &[String]) -> Vec<Stor
             vec![StoryStep::Apply(format!("{}\n---\n{}", route(index, dice, false), policy(dice, false)))]
         }
         18 => vec![StoryStep::Apply(extension(dice, false))],
+        25 => {
+            let port = [80, 8080][dice.index(2)];
+            let ports = if stage.taken.is_empty() { [(port, "nginx".to_owned())].into() } else { BTreeMap::new() };
+            vec![StoryStep::Taken(ports)]
+        }
         19 => {
             // A policy with the extension that it refers to, often with a route.
             let mut texts = vec![extension(dice, false), policy(dice, false)];
