@@ -6,7 +6,10 @@ use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::status::FALLBACK_CONDITION;
 use holdfast_engine::engine::Engine;
+use holdfast_engine::health::Health;
+use holdfast_engine::health::view::ObjectAtFault;
 use holdfast_engine::report::ReplacementView;
+use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::{BrokenObject, ClosedBy, Identity, Scope, Status};
 use holdfast_graph::{Detected, ObjectKey};
 use holdfast_test_support::scopes::{ScopeSeen, scopes};
@@ -36,6 +39,7 @@ pub(super) fn check(stage: &StoryStage, engine: &Engine, new: &Engine, wrong: &m
     broken_objects_report_it(engine, wrong);
     refused_objects_are_not_suspected_in_conditions(engine, wrong);
     reasons_are_given(engine, wrong);
+    reasons_are_given_for_missing_backends(engine, &health, wrong);
     what_is_closed_triggers(engine, wrong);
     what_is_replaced_is_on_the_page(engine, wrong);
     what_the_page_lists_has_a_condition(engine, wrong);
@@ -148,6 +152,30 @@ fn reasons_are_given(engine: &Engine, wrong: &mut Vec<String>) {
         let has = |status: &String| status.contains(quoted.trim_matches('"'));
         if status.as_ref().is_some_and(|status| status.contains(FALLBACK_CONDITION) && !has(status)) {
             wrong.push(format!("the conditions of {key} do not give the reason {why:?}: {status:?}"));
+        }
+    }
+}
+
+/// Checks that each route that lacks a backend and is not served in the last valid version that it has gives the reason in
+/// its finding.
+fn reasons_are_given_for_missing_backends(engine: &Engine, health: &Health, wrong: &mut Vec<String>) {
+    let gates = &engine.settings().fallback;
+    if !gates.isolate || !gates.use_last_valid {
+        return;
+    }
+    let findings = health.outages.iter().chain(&health.degraded).chain(&health.warnings);
+    let subjects: Vec<&ObjectAtFault> = findings.flat_map(|finding| &finding.objects).collect();
+    for view in engine.replacements().into_iter().filter(|view| view.lacks_backend && view.policy.is_none()) {
+        let Some(desired) = engine.objects().get(&view.object) else { continue };
+        let mut scopes = speaking(engine.scopes.of(&view.gateway)).filter(|scope| !scope.whole.held);
+        let has_version = scopes.any(|scope| {
+            let mut versions = scope.evidence.last_valid.of(&view.object, Some(&desired.metadata.uid));
+            let is_served = scope.derived.served.contains_key(&view.object);
+            !is_served && versions.any(|version| version.object.body != desired.body)
+        });
+        let mut own = subjects.iter().filter(|subject| subject.object.key() == view.object).peekable();
+        if has_version && own.peek().is_some() && !own.any(|subject| subject.not_backfilled.is_some()) {
+            wrong.push(format!("{} lacks a backend, and no reason is given for no last valid version", view.object));
         }
     }
 }
