@@ -157,17 +157,15 @@ impl ExplainReport {
         let matched = running.zip(object).map(|(running, object)| {
             running.matched(object, facts.objects.get(object).map(|object| object.metadata.generation))
         });
-        let instead = running.zip(object).map(|(running, object)| running.instead(object)).unwrap_or_default();
+        let instead = running.map(|running| instead(running, object, &request, &facts.objects)).unwrap_or_default();
         let may_concern = running.zip(name.as_ref());
         // Without a virtual host, the connection is all that matters.
         let host = way.virtual_host.as_ref().map_or(request.chain_host(), |chosen| &*chosen.host);
-        let may_concern = may_concern.map(|(running, name)| running.may_concern(name, host, &facts.objects));
-        let may_concern = may_concern.unwrap_or_default();
-        let backends = match &way.answer {
-            ExplainedAnswer::Backends { backends } | ExplainedAnswer::Stream { backends } => backends.as_slice(),
-            _ => &[],
-        };
-        let backends = backends.iter().filter_map(|backend| backend.object.as_ref()).collect();
+        let may_concern =
+            may_concern.map(|(running, name)| running.may_concern(name, (host, request.tls), &facts.objects));
+        let mut may_concern = may_concern.unwrap_or_default();
+        may_concern.retain(|object| !instead.iter().any(|one| one.object == *object));
+        let backends = backends(&way.answer);
         let not_read = running.map(|running| running.not_read(host, &backends, &facts.objects)).unwrap_or_default();
         let envoys = running.zip(name.as_ref()).and_then(|(running, name)| running.envoys(name));
         let all_have_it = running.is_none() || envoys.as_ref().is_some_and(GatewayEnvoys::all_have_it);
@@ -197,6 +195,32 @@ impl ExplainReport {
             outcome,
         })
     }
+}
+
+/// Returns the backends of an answer.
+fn backends(answer: &ExplainedAnswer) -> BTreeSet<&ObjectKey> {
+    let backends = match answer {
+        ExplainedAnswer::Backends { backends } | ExplainedAnswer::Stream { backends } => backends.as_slice(),
+        _ => &[],
+    };
+    backends.iter().filter_map(|backend| backend.object.as_ref()).collect()
+}
+
+/// Returns the earlier versions on which the answer to a request may depend: those of the object of the route and of what
+/// it depends on, and of the certificate of the connection.
+fn instead(
+    running: &RunningFacts,
+    object: Option<&ObjectKey>,
+    request: &ExplainRequest,
+    objects: &ObjectSnapshot,
+) -> Vec<ServedEarlier> {
+    let mut all = object.map(|object| running.instead(object)).unwrap_or_default();
+    if request.tls {
+        let known: BTreeSet<ObjectKey> = all.iter().map(|one| one.object.clone()).collect();
+        let certificates = running.certificates(request.chain_host(), objects).into_iter();
+        all.extend(certificates.filter(|one| !known.contains(&one.object)));
+    }
+    all
 }
 
 /// Returns the Gateway that receives requests of a port: the wanted one, or the only one with such a listener. A

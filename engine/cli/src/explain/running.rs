@@ -28,8 +28,11 @@ pub(crate) struct RunningFacts {
     report: FallbackReport,
     /// The objects that each backfilled object affects.
     affected: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    /// The parts of objects that read each Secret which is at fault or served in an earlier version.
-    secrets: BTreeMap<ObjectKey, BTreeSet<Node>>,
+    /// The parts of routes and listeners that depend on each other object which is at fault or served in an earlier
+    /// version, such as a policy or a Secret.
+    readers: Readers,
+    /// The listeners that have each of these Secrets as certificate.
+    shown: Readers,
     places: ManifestPositions,
     /// The health after the last change; unset before the first report.
     health: Option<Arc<Health>>,
@@ -88,8 +91,8 @@ impl RunningFacts {
             (key, reached.into_iter().map(|affected| affected.node.key).collect())
         });
         let affected = affected.collect();
-        let secrets = secrets(&report, health.as_deref(), engine.graph());
-        Self { report, affected, secrets, places: core.places.clone(), health, not_read: core.not_read() }
+        let (readers, shown) = readers(&report, health.as_deref(), engine.graph());
+        Self { report, affected, readers, shown, places: core.places.clone(), health, not_read: core.not_read() }
     }
 
     /// The Envoys of a Gateway.
@@ -106,18 +109,36 @@ impl RunningFacts {
     /// The earlier versions on which the answer of a rule may depend: of the object itself, and of the objects that it
     /// depends on.
     pub(super) fn instead(&self, object: &ObjectKey) -> Vec<ServedEarlier> {
-        let backfilled = self.report.backfilled_objects.iter();
         let concerns = |one: &&BackfilledObject| {
             let affected = self.affected.get(&one.object.key());
             one.object.is(object) || affected.is_some_and(|affected| affected.contains(object))
         };
-        backfilled.filter(concerns).map(|one| self.served(one)).collect()
+        self.report.backfilled_objects.iter().filter(concerns).map(|one| self.served(one)).collect()
+    }
+
+    /// The earlier versions of certificates that a connection for a host gets.
+    pub(super) fn certificates(&self, host: &str, objects: &ObjectSnapshot) -> Vec<ServedEarlier> {
+        let concerns = |one: &&BackfilledObject| {
+            let key = one.object.key();
+            let readers = self.readers.get(&key).filter(|_| *key.kind == *kinds::SECRET);
+            let is_shown = |reader: &&Node| {
+                &*reader.key.kind == kinds::HTTP_PROXY
+                    || self.shown.get(&key).is_some_and(|shown| shown.contains(*reader))
+            };
+            readers.into_iter().flatten().filter(is_shown).any(|reader| may_read(reader, host, objects))
+        };
+        self.report.backfilled_objects.iter().filter(concerns).map(|one| self.served(one)).collect()
     }
 
     /// The objects of a Gateway that are at fault or not served as desired, and that could have received the request or
     /// changed its answer: all except routes that do not claim the host. A rule that is left out, or that the last valid
     /// version does not have, leaves its requests to other routes.
-    pub(super) fn may_concern(&self, gateway: &str, host: &str, objects: &ObjectSnapshot) -> BTreeSet<ObjectKey> {
+    pub(super) fn may_concern(
+        &self,
+        gateway: &str,
+        (host, tls): (&str, bool),
+        objects: &ObjectSnapshot,
+    ) -> BTreeSet<ObjectKey> {
         let deviations = self.report.gateway(gateway).map(|state| &state.deviations);
         let steps =
             deviations.into_iter().flat_map(|all| all.broken.iter().chain(all.steps.keys().map(|node| &node.key)));
@@ -125,8 +146,14 @@ impl RunningFacts {
         let reported = self.reported(gateway, host);
         let all = steps.cloned().chain(broken.map(|broken| broken.object.key())).chain(reported);
         let all: BTreeSet<ObjectKey> = all.collect();
-        let may_be_meant = |key: &ObjectKey| match self.secrets.get(key) {
-            Some(readers) => readers.is_empty() || readers.iter().any(|reader| may_read(reader, host, objects)),
+        let may_be_meant = |key: &ObjectKey| match self.readers.get(key) {
+            Some(readers) => {
+                // A request without TLS does not depend on the certificates of listeners.
+                let is_meant =
+                    |reader: &&Node| tls || !self.shown.get(key).is_some_and(|shown| shown.contains(*reader));
+                let mut meant = readers.iter().filter(is_meant);
+                readers.is_empty() || meant.any(|reader| may_read(reader, host, objects))
+            }
             None => objects.get(key).is_none_or(|object| may_claim(&object.body, host)),
         };
         all.into_iter().filter(may_be_meant).collect()
@@ -192,23 +219,52 @@ impl RunningFacts {
     }
 }
 
-/// Returns the parts of objects that read each Secret which is at fault or served in an earlier version.
-fn secrets(report: &FallbackReport, health: Option<&Health>, graph: &Graph) -> BTreeMap<ObjectKey, BTreeSet<Node>> {
+/// Parts of routes and listeners, by the object that they depend on.
+type Readers = BTreeMap<ObjectKey, BTreeSet<Node>>;
+
+/// Returns the parts of routes and listeners that depend on each other object which is at fault or served in an earlier
+/// version, and the listeners among them that read a Secret as certificate.
+fn readers(report: &FallbackReport, health: Option<&Health>, graph: &Graph) -> (Readers, Readers) {
     let deviations = report.gateways.iter().map(|state| &state.deviations);
     let of_gateways = deviations.flat_map(|all| all.broken.iter().chain(all.steps.keys().map(|node| &node.key)));
     let broken = report.broken_objects.iter().map(|broken| broken.object.key());
     let findings = health.into_iter().flat_map(|health| health.outages.iter().chain(&health.warnings));
     let found = findings.flat_map(|finding| &finding.objects).map(|subject| subject.object.key());
-    let all = of_gateways.cloned().chain(broken).chain(found).filter(|key| *key.kind == *kinds::SECRET);
-    let mut secrets: BTreeMap<ObjectKey, BTreeSet<Node>> = all.map(|key| (key, BTreeSet::new())).collect();
-    if !secrets.is_empty() {
+    let all: BTreeSet<ObjectKey> = of_gateways.cloned().chain(broken).chain(found).collect();
+    let others: Vec<ObjectKey> = all.into_iter().filter(|key| !has_hosts(&key.kind)).collect();
+    let mut direct: BTreeMap<ObjectKey, Vec<Node>> = BTreeMap::new();
+    if !others.is_empty() {
         for edge in graph.edges() {
-            if let Some(readers) = secrets.get_mut(&edge.to.key) {
-                readers.insert(edge.from);
+            direct.entry(edge.to.key).or_default().push(edge.from);
+        }
+    }
+    let is_listener = |node: &&Node| matches!(ObjectSection::parse(&node.section), ObjectSection::Listener(_));
+    let of_listeners = |key: &ObjectKey| direct.get(key).into_iter().flatten().filter(is_listener).cloned().collect();
+    let secrets = others.iter().filter(|key| *key.kind == *kinds::SECRET);
+    let shown = secrets.map(|key| (key.clone(), of_listeners(key))).collect();
+    let readers = others.iter().map(|key| (key.clone(), with_hosts(key, &direct))).collect();
+    (readers, shown)
+}
+
+/// Returns the parts of routes and listeners that read an object, or another object that reads it.
+fn with_hosts(key: &ObjectKey, direct: &BTreeMap<ObjectKey, Vec<Node>>) -> BTreeSet<Node> {
+    let (mut found, mut known, mut next) = (BTreeSet::new(), BTreeSet::from([key]), vec![key]);
+    while let Some(key) = next.pop() {
+        for reader in direct.get(key).into_iter().flatten() {
+            if has_hosts(&reader.key.kind) {
+                found.insert(reader.clone());
+            } else if known.insert(&reader.key) {
+                next.push(&reader.key);
             }
         }
     }
-    secrets
+    found
+}
+
+/// Returns whether objects of a kind name the hosts of which they answer the requests.
+fn has_hosts(kind: &str) -> bool {
+    const OTHERS: [&str; 4] = [kinds::GATEWAY_CLASS, kinds::GATEWAY, kinds::LISTENER_SET, kinds::HTTP_PROXY];
+    kinds::ROUTES.contains(&kind) || OTHERS.contains(&kind)
 }
 
 /// Returns whether the answer to a request for a host may depend on what a part of an object reads. A listener reads for

@@ -1,5 +1,6 @@
 //! The way of a request for people.
 
+use std::collections::BTreeSet;
 use std::fmt::{Arguments, Write};
 
 use holdfast_api::fault::Fault;
@@ -184,8 +185,18 @@ fn replaced(replacement: &ReplacementView, lines: &mut WayLines) {
 
 /// Adds the command that shows the causes.
 fn next(report: &ExplainReport, lines: &mut WayLines) {
-    match &report.matched {
-        Some(matched) => lines.add("next", format_args!("holdfast status --namespace {}", matched.object.namespace)),
+    let is_unknown = report.outcome == RequestOutcome::Unknown;
+    // What is only possible is about these objects, and not about the one that matches.
+    let possible = report.may_concern.iter().chain(report.not_read.iter().map(|one| &one.object));
+    let possible: BTreeSet<&str> = possible.filter(|_| is_unknown).map(|key| &*key.namespace).collect();
+    let matched = report.matched.as_ref().map(|matched| &*matched.object.namespace);
+    let namespace = match possible.len() {
+        0 => matched,
+        1 => possible.first().copied().filter(|namespace| !namespace.is_empty()),
+        _ => None,
+    };
+    match namespace {
+        Some(namespace) => lines.add("next", format_args!("holdfast status --namespace {namespace}")),
         None => lines.add("next", format_args!("holdfast status")),
     }
 }

@@ -8,6 +8,7 @@ use holdfast_scenario_tests::manifests::{http_listener, https_listener};
 use holdfast_scenario_tests::process::Finished;
 use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::story::dice::Dice;
+use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, manifests, stories, until};
 use serde_json::Value;
 
@@ -17,7 +18,11 @@ use super::sent;
 use crate::fallback::BACKFILL;
 
 pub(super) fn stories() -> Vec<Story> {
-    stories!("explain", true, [of_a_running_holdfast, closed_listeners, random_requests_in_a_fallback])
+    stories!(
+        "explain",
+        true,
+        [of_a_running_holdfast, closed_listeners, last_valid_certificate, random_requests_in_a_fallback]
+    )
 }
 
 /// Configurations, and the requests of each.
@@ -32,6 +37,27 @@ metadata: {name: limits, namespace: default}
 spec:
   targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: cart}]
   timeouts: {request: 30s}
+";
+
+/// A policy with a condition that cannot be read, and another one with a broken extension.
+const GUARD: &str = "apiVersion: gateway.kgateway.dev/v1alpha1
+kind: TrafficPolicy
+metadata: {name: guard, namespace: default}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: pay}]
+  rbac: {action: Deny, policy: {matchExpressions: ['request.path.startsWith(']}}
+---
+apiVersion: gateway.kgateway.dev/v1alpha1
+kind: TrafficPolicy
+metadata: {name: guard-too, namespace: default}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: pay}]
+  extAuth: {extensionRef: {name: broken}}
+---
+apiVersion: gateway.kgateway.dev/v1alpha1
+kind: GatewayExtension
+metadata: {name: broken, namespace: default}
+spec: {extAuth: {grpcService: {backendRef: {name: auth, port: 80}, requestTimeout: soon}}}
 ";
 
 async fn explain(world: &World, holdfast: &Holdfast, args: &[&str]) -> Result<Finished> {
@@ -95,6 +121,32 @@ async fn closed_listeners(world: World) -> Result<()> {
     Ok(())
 }
 
+/// A connection that gets the last valid version of a certificate; plain requests do not depend on it.
+async fn last_valid_certificate(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let (http, https) = (world.port()?, world.port()?);
+    let (wild, other) = (Certificate::of(&["*.example.com"])?, Certificate::of(&["other.test"])?);
+    let secrets = |wild: String| manifests::documents(&[wild, other.secret("default", "other")]);
+    world.write("secrets.yaml", secrets(wild.secret("default", "wild")))?;
+    let secure = |name: &str, host: &str, secret: &str| https_listener(name, https, host, &[secret]);
+    let listeners =
+        [http_listener(http), secure("wild", "*.example.com", "wild"), secure("other", "other.test", "other")];
+    world.gateway_with(&listeners.concat())?;
+    world.route("all", &format!("rules:\n{}", rule("{type: PathPrefix, value: /}", "echo")))?;
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&BACKFILL)).await?;
+    let at_wild = get(https, "/").host("a.example.com").tls(wild.trust("a.example.com"));
+    at_wild.comes_to_reach("echo").await?;
+    let url = format!("https://a.example.com:{https}/");
+    comes_to_explain(&world, &holdfast, &url, 0, &["forwarded to Service default/echo"]).await?;
+    let broken = manifests::tls_secret("default", "wild", "no certificate", "no key");
+    world.write("secrets.yaml", secrets(broken))?;
+    let words = ["last valid    Secret default/wild: generation 1", "data", "forwarded to Service default/echo"];
+    comes_to_explain(&world, &holdfast, &url, 1, &words).await?;
+    at_wild.reaches("echo").await?;
+    comes_to_explain(&world, &holdfast, &format!("https://other.test:{https}/"), 0, &["forwarded"]).await?;
+    comes_to_explain(&world, &holdfast, &format!("http://a.example.com:{http}/"), 0, &["forwarded"]).await
+}
+
 /// A route that is served, a replaced rule, a last valid version, and what cannot be explained.
 async fn of_a_running_holdfast(world: World) -> Result<()> {
     let (_old, _new) = (world.backend("old").await?, world.backend("new").await?);
@@ -126,6 +178,17 @@ async fn of_a_running_holdfast(world: World) -> Result<()> {
     let pay = format!("rules:\n{}", rule(broken, "old"));
     world.route("pay", &format!("hostnames: [pay.test]\n{pay}"))?;
     comes_to_explain(&world, &holdfast, &url("/cart"), 0, &["the Gateway is in a fallback"]).await?;
+    // So does a broken policy of that route, with the extension that it refers to.
+    world.write("guard.yaml", GUARD)?;
+    world.route("pay", &format!("hostnames: [pay.test]\nrules:\n{}", rule(good, "old")))?;
+    let request = ["-H", "Host: pay.test", "GET", &url("/cart")];
+    until("the policy closes the route", || async {
+        explain(&world, &holdfast, &request).await?.expect_code(1)?.expect_output(&["TrafficPolicy default/guard"])?;
+        Ok(())
+    })
+    .await?;
+    comes_to_explain(&world, &holdfast, &url("/cart"), 0, &["the Gateway is in a fallback"]).await?;
+    world.delete("guard.yaml")?;
     world.route("pay", &pay)?;
     let words = ["forwarded to Service default/old", "may concern   HTTPRoute default/pay"];
     comes_to_explain(&world, &holdfast, &url("/cart"), 3, &words).await?;
