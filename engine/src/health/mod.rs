@@ -21,7 +21,7 @@ pub use facts::{Facts, Outside};
 pub use in_force::SettingsInForce;
 pub use inputs::{FileProblem, SourceState};
 pub use judge::judge;
-pub use next::locate_fields;
+pub use next::{locate_fields, quoted};
 pub use view::{Health, HealthFinding, HealthVerdict, Severity, Summary};
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ pub fn locate_fields(finding: &mut HealthFinding, mut find: impl FnMut(&ObjectAt
 }
 
 /// Quotes a word for a shell.
-pub(super) fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%=:,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

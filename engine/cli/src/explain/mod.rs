@@ -11,7 +11,7 @@ mod running;
 mod text;
 
 pub(crate) use envoys::GatewayEnvoys;
-pub(crate) use report::{ExplainFacts, ExplainReport, RequestOutcome, rule_section};
+pub(crate) use report::{ExplainFacts, ExplainReport, ExplainedManifests, RequestOutcome, rule_section};
 pub(crate) use running::RunningFacts;
 pub(crate) use text::{format, short};
 

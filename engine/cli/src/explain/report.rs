@@ -21,6 +21,7 @@ use super::envoys::GatewayEnvoys;
 use super::policies::{MergedPolicies, PolicyField};
 use super::running::{MatchedObject, ObjectNotRead, RunningFacts, ServedEarlier};
 use crate::failure::Failure;
+use crate::serve::core::ManifestPositions;
 
 /// The scope of a replacement of a single rule.
 const RULE: &str = "rule";
@@ -38,18 +39,29 @@ pub(crate) struct ExplainFacts {
     unserved_listeners: BTreeMap<String, Vec<UnservedListener>>,
     /// The units of filter chains that forward connections, by Gateway and chain name.
     streams: BTreeMap<String, BTreeMap<String, Node>>,
+    /// The manifests that were translated; unset of a running Holdfast.
+    manifests: Option<ExplainedManifests>,
     /// Unset without a running Holdfast.
     running: Option<RunningFacts>,
 }
 
+/// The manifests of an explanation.
+#[derive(Debug)]
+pub(crate) struct ExplainedManifests {
+    /// The positions of their objects.
+    pub(crate) places: ManifestPositions,
+    /// The command that checks them.
+    pub(crate) check: String,
+}
+
 impl ExplainFacts {
     /// The facts of manifests that were translated once.
-    pub(crate) fn of_manifests(engine: &Engine, actions: &[Action]) -> Self {
+    pub(crate) fn of_manifests(engine: &Engine, actions: &[Action], manifests: ExplainedManifests) -> Self {
         let published = actions.iter().filter_map(|action| match action {
             Action::Publish { gateway, offers } => Some((gateway.clone(), offers.everyone.clone())),
             _ => None,
         });
-        Self::new(engine, published.collect(), None)
+        Self { manifests: Some(manifests), ..Self::new(engine, published.collect(), None) }
     }
 
     /// The facts of a running Holdfast.
@@ -62,7 +74,17 @@ impl ExplainFacts {
         let policies = MergedPolicies::new(engine.merge_origins());
         let unserved_listeners = engine.unserved_listeners();
         let (objects, streams) = (engine.objects().clone(), engine.streams());
-        Self { gateways, published, replacements, objects, policies, unserved_listeners, streams, running }
+        Self {
+            gateways,
+            published,
+            replacements,
+            objects,
+            policies,
+            unserved_listeners,
+            streams,
+            manifests: None,
+            running,
+        }
     }
 }
 
@@ -87,7 +109,7 @@ pub(crate) struct ExplainReport {
     /// well.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) closed_by: Vec<Fault>,
-    /// The object of the route that matches; only of a running Holdfast.
+    /// The object of the route that matches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) matched: Option<MatchedObject>,
     /// Earlier versions on which the answer may depend; only of a running Holdfast.
@@ -105,6 +127,9 @@ pub(crate) struct ExplainReport {
     pub(crate) envoys: Option<GatewayEnvoys>,
     /// Whether the request is served as desired.
     pub(crate) outcome: RequestOutcome,
+    /// The command that checks the manifests; unset of a running Holdfast.
+    #[serde(skip)]
+    pub(crate) check: Option<String>,
 }
 
 /// Whether a request is served as desired.
@@ -154,9 +179,7 @@ impl ExplainReport {
         let policies = object.zip(section.as_deref()).zip(gateway);
         let policies = policies.map(|(rule, gateway)| facts.policies.of(rule, gateway, place)).unwrap_or_default();
         let running = facts.running.as_ref();
-        let matched = running.zip(object).map(|(running, object)| {
-            running.matched(object, facts.objects.get(object).map(|object| object.metadata.generation))
-        });
+        let matched = object.and_then(|object| matched(facts, object));
         let instead = running.map(|running| instead(running, object, &request, &facts.objects)).unwrap_or_default();
         let may_concern = running.zip(name.as_ref());
         // Without a virtual host, the connection is all that matters.
@@ -193,7 +216,18 @@ impl ExplainReport {
             not_read,
             envoys,
             outcome,
+            check: facts.manifests.as_ref().map(|manifests| manifests.check.clone()),
         })
+    }
+}
+
+/// Returns the object of the route that matches, with its generation in a running Holdfast.
+fn matched(facts: &ExplainFacts, object: &ObjectKey) -> Option<MatchedObject> {
+    let generation = facts.objects.get(object).map(|object| object.metadata.generation);
+    match (&facts.running, &facts.manifests) {
+        (Some(running), _) => Some(running.matched(object, generation)),
+        (None, Some(manifests)) => Some(MatchedObject::new(object, None, &manifests.places)),
+        (None, None) => None,
     }
 }
 

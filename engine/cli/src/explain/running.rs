@@ -70,6 +70,14 @@ pub(crate) struct MatchedObject {
     pub(super) place: Option<String>,
 }
 
+impl MatchedObject {
+    /// Returns an object with its position, if a manifest has it.
+    pub(super) fn new(object: &ObjectKey, generation: Option<i64>, places: &ManifestPositions) -> Self {
+        let place = places.get(object).map(|place| format!("{}:{}", place.file, place.line));
+        Self { object: object.clone(), generation, place }
+    }
+}
+
 /// An object that is served as it was read last, because its file cannot be read now.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -102,8 +110,7 @@ impl RunningFacts {
 
     /// The object of the route that matches.
     pub(super) fn matched(&self, object: &ObjectKey, generation: Option<i64>) -> MatchedObject {
-        let place = self.places.get(object).map(|place| format!("{}:{}", place.file, place.line));
-        MatchedObject { object: object.clone(), generation, place }
+        MatchedObject::new(object, generation, &self.places)
     }
 
     /// The earlier versions on which the answer of a rule may depend: of the object itself, and of the objects that it

@@ -85,9 +85,9 @@ pub(crate) fn format(report: &ExplainReport) -> String {
     }
     if let Some(envoys) = &report.envoys {
         acknowledged(envoys, &mut lines);
-        if report.outcome != RequestOutcome::Served {
-            next(report, &mut lines);
-        }
+    }
+    if report.outcome != RequestOutcome::Served && (report.envoys.is_some() || report.check.is_some()) {
+        next(report, &mut lines);
     }
     lines.0
 }
@@ -185,6 +185,9 @@ fn replaced(replacement: &ReplacementView, lines: &mut WayLines) {
 
 /// Adds the command that shows the causes.
 fn next(report: &ExplainReport, lines: &mut WayLines) {
+    if let Some(check) = &report.check {
+        return lines.add("next", format_args!("{check}"));
+    }
     let is_unknown = report.outcome == RequestOutcome::Unknown;
     // What is only possible is about these objects, and not about the one that matches.
     let possible = report.may_concern.iter().chain(report.not_read.iter().map(|one| &one.object));
@@ -328,6 +331,7 @@ mod tests {
                 keep_previous: Vec::new(),
             }),
             outcome: RequestOutcome::NotServed,
+            check: None,
         };
         let first = "```\n$ holdfast explain GET http://pay.example.com/pay/5";
         holdfast_golden::check_block(PAGE, (first, "```"), &format(&report));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use holdfast_engine::health::quoted;
 use holdfast_envoy::explain::request::ExplainRequest;
 use serde_json::Value;
 
@@ -12,11 +13,12 @@ use super::status::Diagnostics;
 use super::status::client::ReportPage;
 use crate::arguments::GatewayName;
 use crate::cli::{DataFormat, TableFormat};
-use crate::explain::{self, ExplainFacts, ExplainReport, RequestOutcome};
+use crate::explain::{self, ExplainFacts, ExplainReport, ExplainedManifests, RequestOutcome};
 use crate::failure::Failure;
+use crate::offline::{self, Offline};
+use crate::output;
 use crate::printable::plain;
 use crate::settings::TranslationArgs;
-use crate::{offline, output};
 
 /// The page of explanations.
 const PAGE: &str = "/debug/explain";
@@ -80,13 +82,20 @@ fn of_manifests(args: &ExplainArgs, request: ExplainRequest) -> Result<Explained
         eprintln!("{}", plain(&problem.to_string()));
     }
     let wanted = args.gateway.as_ref().map(|gateway| gateway.0.as_str());
-    let facts = ExplainFacts::of_manifests(&offline.engine, &offline.actions);
+    let facts = ExplainFacts::of_manifests(&offline.engine, &offline.actions, manifests(&offline, &args.manifests));
     let report = ExplainReport::new(&facts, request, &args.url, wanted)?;
     let text = match args.output {
         TableFormat::Text => explain::format(&report),
         TableFormat::Json => json(&serde_json::to_value(&report).map_err(anyhow::Error::from)?)?,
     };
     Ok(Explained { outcome: report.outcome, text })
+}
+
+/// Returns the positions of the objects of manifests, and the command that checks the manifests.
+fn manifests(offline: &Offline, paths: &[PathBuf]) -> ExplainedManifests {
+    let places = offline.reading.places.iter().filter_map(|(key, place)| Some((key.clone(), place.clone()?)));
+    let paths: Vec<String> = paths.iter().map(|path| quoted(&path.to_string_lossy())).collect();
+    ExplainedManifests { places: places.collect(), check: format!("holdfast check {}", paths.join(" ")) }
 }
 
 /// Requests the explanation of a running Holdfast.
