@@ -13,6 +13,7 @@ use holdfast_api::apis::contour::http_proxy::HttpProxy;
 use holdfast_api::apis::contour::policy::{AuthorizationPolicy, HeadersPolicy, IpFilterPolicy, RateLimitPolicy};
 use holdfast_api::apis::contour::route::{JwtVerificationPolicy, ProxyRoute as Written};
 use holdfast_api::section::ObjectSection;
+use holdfast_check::header;
 use holdfast_envoy::features::headers::HeaderEdits;
 use holdfast_envoy::features::ip_filter::{IpFilter, IpRange};
 use holdfast_envoy::model::{Action, Route};
@@ -265,8 +266,10 @@ fn kept(edits: &HeaderEdits, policy: &Option<HeadersPolicy>, is_client: bool) ->
     let gone: Vec<&Arc<str>> = edits.remove.iter().chain(set).collect();
     let removed = policy.iter().flat_map(|policy| policy.remove.iter().flatten());
     let overwritten = policy.iter().filter(|_| is_client).flat_map(|policy| policy.set.iter().flatten());
-    let mut wanted = removed.chain(overwritten.map(|header| &header.name));
-    wanted.find(|wanted| !gone.iter().any(|name| name.eq_ignore_ascii_case(wanted))).cloned()
+    let wanted = removed.chain(overwritten.map(|header| &header.name));
+    // No request or response has a header with any other name.
+    let is_possible = |name: &&Arc<str>| header::name(name.trim_start_matches(':')).is_ok();
+    wanted.filter(is_possible).find(|wanted| !gone.iter().any(|name| name.eq_ignore_ascii_case(wanted))).cloned()
 }
 
 /// A host in its desired form, and in the form in which it would be served.
