@@ -56,7 +56,10 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     };
     let document: Value = serde_json::from_slice(&body).map_err(invalid)?;
     let text = match args.output {
-        TableFormat::Text => text::format(&ConfigPage::deserialize(&document).map_err(invalid)?, args.node.as_deref()),
+        TableFormat::Text => {
+            let page = ConfigPage::deserialize(&document).map_err(invalid)?;
+            text::format(&page, args.node.as_deref(), args.host.as_deref())
+        }
         TableFormat::Json => output::format(&document, DataFormat::Json)?,
     };
     output::print(&text)

@@ -34,11 +34,14 @@ struct ShownState {
     is_published: bool,
 }
 
-/// Formats the page. `node` is the Envoy of the query.
-pub(super) fn format(page: &ConfigPage, node: Option<&str>) -> String {
+/// Formats the page. `node` is the Envoy of the query, and `host` the host.
+pub(super) fn format(page: &ConfigPage, node: Option<&str>, host: Option<&str>) -> String {
     let mut text = String::new();
     if page.entries.is_empty() {
-        text.push_str("Nothing is published.\n");
+        text.push_str(&match host {
+            Some(host) => format!("No route is published for host {}.\n", plain(host)),
+            None => "Nothing is published.\n".to_owned(),
+        });
     }
     let (mut resource, mut host) = (None, None);
     for entry in &page.entries {
@@ -106,8 +109,10 @@ mod tests {
         ];
         let page = ConfigPage::deserialize(json!({"entries": entries})).unwrap();
         let first = "```\n$ holdfast config routes --envoy edge-1";
-        holdfast_golden::check_block(PAGE, (first, "```"), &format(&page, Some("edge-1")));
+        holdfast_golden::check_block(PAGE, (first, "```"), &format(&page, Some("edge-1"), None));
         let nothing = ConfigPage { entries: Vec::new() };
-        assert_eq!(format(&nothing, None), "Nothing is published.\n");
+        assert_eq!(format(&nothing, None, None), "Nothing is published.\n");
+        let of_host = format(&nothing, None, Some("none.test"));
+        assert_eq!(of_host, "No route is published for host none.test.\n");
     }
 }
