@@ -282,7 +282,14 @@ async fn a_certificate_of_another_listener(world: World) -> Result<()> {
     secure(port, &good).comes_to_reach("echo").await?;
     pay(certificate(-9 * DAY, -DAY)?)?;
     status(&world, &holdfast, 1, &["0 outages, 1 degraded", "listeners[1] is served with generation 1"]).await?;
-    comes_to_explain(&world, &holdfast, &format!("https://{PAY}:{port}/"), 3, "may concern   ").await?;
+    comes_to_explain(
+        &world,
+        &holdfast,
+        &format!("https://{PAY}:{port}/"),
+        1,
+        "last valid    Secret default/pay: generation 1",
+    )
+    .await?;
     comes_to_explain(&world, &holdfast, &format!("https://{HOST}:{port}/"), 0, "forwarded to Service").await
 }
 

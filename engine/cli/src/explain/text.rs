@@ -68,6 +68,10 @@ pub(crate) fn format(report: &ExplainReport) -> String {
         object(matched, &mut lines);
     }
     report.policies.iter().for_each(|one| policy(one, &mut lines));
+    if !way.may_answer.is_empty() {
+        let kinds = way.may_answer.iter().map(|kind| &**kind).collect::<Vec<_>>().join(", ");
+        lines.add("may answer", format_args!("{kinds}: not evaluated"));
+    }
     answer(&way.answer, &mut lines);
     if let Some(replacement) = &report.replacement {
         replaced(replacement, &mut lines);
@@ -295,6 +299,7 @@ mod tests {
             }),
             routes: vec![route],
             later_routes: 0,
+            may_answer: BTreeSet::new(),
             answer: ExplainedAnswer::Backends { backends: vec![backend] },
         };
         let report = ExplainReport {

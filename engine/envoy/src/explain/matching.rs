@@ -53,6 +53,12 @@ impl Fit {
 }
 
 impl ReceivedRequest {
+    /// Returns whether this is a preflight request of CORS.
+    pub(super) fn is_preflight(&self) -> bool {
+        let has = |wanted: &str| self.headers.iter().any(|(name, _)| name == wanted);
+        self.method == "OPTIONS" && has("origin") && has("access-control-request-method")
+    }
+
     /// Returns the scheme.
     pub fn scheme(&self) -> &'static str {
         if self.tls { "https" } else { "http" }

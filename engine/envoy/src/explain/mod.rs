@@ -1,21 +1,25 @@
 //! What happens to one request and why, computed from published resources alone: listener, filter chain, virtual host,
 //! routes and answer, in the order in which a request travels.
 //!
-//! The rules are those of Envoy's router, evaluated over the messages that Envoy receives. What Envoy decides in HTTP
-//! filters (authorization, rate limits, …) is not evaluated. Where a condition cannot be evaluated, the result is
+//! The rules are those of Envoy's router, evaluated over the messages that Envoy receives. Of what Envoy decides in HTTP
+//! filters, only conditions on requests are evaluated; other filters that may answer the request are named. Where a condition cannot be evaluated, the result is
 //! unknown and never a guess. Regular expressions are evaluated by the crate `regex`: its syntax includes most of the
 //! syntax of RE2, and the result is unknown for the rest. `\d`, `\w`, `\s` and `\b` differ for characters outside of
 //! ASCII.
 
 pub mod answer;
 pub mod chain;
+mod condition;
 pub mod connection;
 pub mod grpc;
+mod guards;
 pub mod host;
 pub mod matching;
 pub mod redirect;
 pub mod request;
 pub mod text;
+
+use std::collections::BTreeSet;
 
 use envoy_types::pb::envoy::config::listener::v3::Listener;
 use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration};
@@ -55,6 +59,9 @@ pub struct Explanation {
     pub routes: Vec<RouteCandidate>,
     /// The number of routes after the route that matches.
     pub later_routes: usize,
+    /// The kinds of HTTP filters that may answer the request before the route that matches does, such as `ext_authz`; they
+    /// are not evaluated.
+    pub may_answer: BTreeSet<String>,
     /// The result.
     pub answer: ExplainedAnswer,
 }
@@ -86,6 +93,7 @@ pub fn explain(resources: &Snapshot, request: &ExplainRequest) -> Explanation {
         virtual_host: None,
         routes: Vec::new(),
         later_routes: 0,
+        may_answer: BTreeSet::new(),
         answer: ExplainedAnswer::NoConnection { why: format!("no listener has port {}", request.port) },
     };
     let listeners = resources.of(ResourceType::Listener).values();
@@ -145,7 +153,16 @@ fn routed_by(
             .map_or_else(|| Fit::No("the route has no match".into()), |wanted| matching::fit(wanted, routed));
         let (why_not, answer) = match fit {
             Fit::No(why) => (Some(why), None),
-            Fit::Yes => (None, Some(answer::of_route(route, routed, resources))),
+            Fit::Yes => {
+                let levels = [
+                    &route.typed_per_filter_config,
+                    &host.typed_per_filter_config,
+                    &configuration.typed_per_filter_config,
+                ];
+                way.may_answer = guards::may_answer(levels);
+                let verdict = guards::verdict(levels, routed, &way.may_answer);
+                (None, Some(verdict.applied(answer::of_route(route, routed, resources))))
+            }
             Fit::Unknown(why) => (Some(why.clone()), Some(ExplainedAnswer::Unknown { why })),
         };
         way.routes.push(candidate(route, why_not));

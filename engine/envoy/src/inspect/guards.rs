@@ -17,7 +17,7 @@ pub(super) fn includes_kinds(settings: &HashMap<String, Any>, desired: &HashMap<
 }
 
 /// Returns settings as they are compared.
-pub(super) fn encoded(settings: &HashMap<String, Any>) -> Guarding {
+pub(crate) fn encoded(settings: &HashMap<String, Any>) -> Guarding {
     settings.iter().map(|(name, config)| (name.clone(), config.encode_to_vec())).collect()
 }
 

@@ -43,12 +43,13 @@ const REQUESTS: usize = 1_300;
 /// Differences that a failure shows.
 const SHOWN: usize = 20;
 /// The kinds of requests and of explained answers, with the minimum number of each.
-const KINDS: [(&str, usize); 12] = [
-    ("backend", 800),
+const KINDS: [(&str, usize); 13] = [
+    ("backend", 700),
     ("404", 500),
     ("redirect", 300),
     ("replacement", 300),
     ("rejected", 20),
+    ("denied", 100),
     ("no connection", 300),
     ("misdirected", 100),
     ("over TLS", 2_500),
@@ -202,6 +203,7 @@ fn kind(answer: &ExplainedAnswer) -> &'static str {
         ExplainedAnswer::Response { .. } => "replacement",
         ExplainedAnswer::Redirect { .. } => "redirect",
         ExplainedAnswer::NotFound { .. } => "404",
+        ExplainedAnswer::Rejected { why, .. } if why.contains("(rbac)") => "denied",
         ExplainedAnswer::Rejected { .. } => "rejected",
         ExplainedAnswer::NoConnection { .. } => "no connection",
         ExplainedAnswer::Unknown { .. } => "unknown method",

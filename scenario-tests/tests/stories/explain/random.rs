@@ -170,7 +170,43 @@ pub(super) fn routes(dice: &mut Dice, number: u64, has_sections: bool) -> String
         all.push(grpc_route(name, &calls(dice)));
     }
     all.extend(proxies(dice, number, has_sections));
+    all.extend(policies(dice));
     all.join("\n---\n")
+}
+
+/// Conditions on requests; the markers fulfil none.
+const CONDITIONS: [&str; 10] = [
+    "request.path.startsWith('/x/')",
+    "request.url_path == '/x' || request.query == 'q=1'",
+    "request.method == 'POST' && request.path.contains('x')",
+    "request.headers['x-a'] == '1'",
+    "'x-b' in request.headers && request.url_path.endsWith('1')",
+    "request.headers['x-a'].contains('b') || request.url_path.matches('^/z')",
+    "request.url_path in ['/a', '/x/1', '/z']",
+    "has(request.headers.missing) || request.path.endsWith('/y')",
+    "request.host.startsWith('c.') || request.host == 'a.example'",
+    "!(request.headers['x-b'] in ['1', '12']) && request.url_path.startsWith('/x')",
+];
+
+/// Returns policies of some routes, and sometimes one of the Gateway, which denies only.
+fn policies(dice: &mut Dice) -> Vec<String> {
+    let mut targets: Vec<String> = (0..3).map(|index| format!("HTTPRoute, name: r{}", 3 * index % ROUTES)).collect();
+    targets.extend(dice.one_in(4).then(|| "Gateway, name: public".to_owned()));
+    let policy = |(index, target): (usize, &String)| {
+        let may_allow = target.starts_with("HTTPRoute");
+        let action = if may_allow { pick(dice, &["Allow", "Deny"]) } else { "Deny" };
+        // Envoy denies a request if such a condition cannot be evaluated, and the markers have no headers.
+        let usable = CONDITIONS.into_iter().filter(|text| may_allow || !text.contains("headers["));
+        let usable: Vec<&str> = usable.collect();
+        let conditions: Vec<String> = (0..=dice.below(2)).map(|_| format!("\"{}\"", pick(dice, &usable))).collect();
+        format!(
+            "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: p{index}, namespace: \
+             {NAMESPACE}}}\nspec:\n  targetRefs: [{{group: gateway.networking.k8s.io, kind: {target}}}]\n  rbac: {{action: \
+             {action}, policy: {{matchExpressions: [{}]}}}}",
+            conditions.join(", ")
+        )
+    };
+    targets.iter().enumerate().map(policy).collect()
 }
 
 /// Returns a configuration without its broken matches.
