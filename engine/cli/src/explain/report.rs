@@ -187,7 +187,10 @@ impl ExplainReport {
         let may_concern =
             may_concern.map(|(running, name)| running.may_concern(name, (host, request.tls), &facts.objects));
         let mut may_concern = may_concern.unwrap_or_default();
-        may_concern.retain(|object| !instead.iter().any(|one| one.object == *object));
+        // A version with sections of the desired one may answer with these.
+        let decides =
+            |one: &ServedEarlier, object: &ObjectKey| one.object == *object && one.desired_sections.is_empty();
+        may_concern.retain(|object| !instead.iter().any(|one| decides(one, object)));
         let backends = backends(&way.answer);
         let not_read = running.map(|running| running.not_read(host, &backends, &facts.objects)).unwrap_or_default();
         let envoys = running.zip(name.as_ref()).and_then(|(running, name)| running.envoys(name));

@@ -23,7 +23,8 @@ pub(crate) fn reasons(derived: &Derived, world: &World<'_>) -> BTreeMap<ObjectKe
     let reason = |key: &ObjectKey| Some((key.clone(), reason(key, derived, world)?.to_string().into()));
     let mut reasons: BTreeMap<ObjectKey, Arc<str>> = keys.into_iter().filter_map(reason).collect();
     if !gates.backfill_unresolved {
-        for (key, why) in without_backends(world) {
+        let not_served = |(key, _): &(&ObjectKey, WhyNot)| !derived.served.contains_key(*key);
+        for (key, why) in without_backends(world).filter(not_served) {
             reasons.entry(key.clone()).or_insert_with(|| why.to_string().into());
         }
     }
