@@ -417,7 +417,11 @@ impl FleetState<'_> {
         };
         let is_earlier = |served: &ListenerPlan| match listener.state {
             ListenerState::Closed => served.state == ListenerState::Serving,
-            _ => listener.outdated_certificates().any(|(key, _)| is_valid(served, key)),
+            ListenerState::Serving => {
+                served.state == ListenerState::Serving
+                    && listener.outdated_certificates().any(|(key, _)| is_valid(served, key))
+            }
+            ListenerState::Refused | ListenerState::Out => false,
         };
         let serves = |plan: &&GatewayPlan| {
             plan.listeners.iter().any(|served| served.name == listener.name && is_earlier(served))

@@ -180,7 +180,9 @@ impl ExplainReport {
         let policies = policies.map(|(rule, gateway)| facts.policies.of(rule, gateway, place)).unwrap_or_default();
         let running = facts.running.as_ref();
         let matched = object.and_then(|object| matched(facts, object));
-        let instead = running.map(|running| instead(running, object, &request, &facts.objects)).unwrap_or_default();
+        let instead = running
+            .map(|running| instead(running, object, name.as_deref().zip(chain_of(&way)), &facts.objects))
+            .unwrap_or_default();
         let may_concern = running.zip(name.as_ref());
         // Without a virtual host, the connection is all that matters.
         let host = way.virtual_host.as_ref().map_or(request.chain_host(), |chosen| &*chosen.host);
@@ -234,6 +236,12 @@ fn matched(facts: &ExplainFacts, object: &ObjectKey) -> Option<MatchedObject> {
     }
 }
 
+/// Returns the name of the listener with TLS of the filter chain that is used.
+fn chain_of(way: &Explanation) -> Option<&str> {
+    let chosen = way.chains.iter().find(|chain| chain.why_not.is_none())?;
+    chosen.name.strip_prefix("https/")
+}
+
 /// Returns the backends of an answer.
 fn backends(answer: &ExplainedAnswer) -> BTreeSet<&ObjectKey> {
     let backends = match answer {
@@ -248,13 +256,13 @@ fn backends(answer: &ExplainedAnswer) -> BTreeSet<&ObjectKey> {
 fn instead(
     running: &RunningFacts,
     object: Option<&ObjectKey>,
-    request: &ExplainRequest,
+    chain: Option<(&str, &str)>,
     objects: &ObjectSnapshot,
 ) -> Vec<ServedEarlier> {
     let mut all = object.map(|object| running.instead(object)).unwrap_or_default();
-    if request.tls {
+    if let Some((gateway, chain)) = chain {
         let known: BTreeSet<ObjectKey> = all.iter().map(|one| one.object.clone()).collect();
-        let certificates = running.certificates(request.chain_host(), objects).into_iter();
+        let certificates = running.certificates(gateway, chain, objects).into_iter();
         all.extend(certificates.filter(|one| !known.contains(&one.object)));
     }
     all

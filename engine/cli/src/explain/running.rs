@@ -123,16 +123,13 @@ impl RunningFacts {
         self.report.backfilled_objects.iter().filter(concerns).map(|one| self.served(one)).collect()
     }
 
-    /// The earlier versions of certificates that a connection for a host gets.
-    pub(super) fn certificates(&self, host: &str, objects: &ObjectSnapshot) -> Vec<ServedEarlier> {
+    /// The earlier versions of the certificates of a filter chain of a Gateway.
+    pub(super) fn certificates(&self, gateway: &str, chain: &str, objects: &ObjectSnapshot) -> Vec<ServedEarlier> {
         let concerns = |one: &&BackfilledObject| {
             let key = one.object.key();
             let readers = self.readers.get(&key).filter(|_| *key.kind == *kinds::SECRET);
-            let is_shown = |reader: &&Node| {
-                &*reader.key.kind == kinds::HTTP_PROXY
-                    || self.shown.get(&key).is_some_and(|shown| shown.contains(*reader))
-            };
-            readers.into_iter().flatten().filter(is_shown).any(|reader| may_read(reader, host, objects))
+            let mut chains = readers.into_iter().flatten().filter_map(|reader| listener_of(reader, gateway, objects));
+            chains.any(|listener| [listener.clone(), format!("httpproxy/{listener}")].iter().any(|name| *name == chain))
         };
         self.report.backfilled_objects.iter().filter(concerns).map(|one| self.served(one)).collect()
     }
@@ -272,6 +269,19 @@ fn with_hosts(key: &ObjectKey, direct: &BTreeMap<ObjectKey, Vec<Node>>) -> BTree
 fn has_hosts(kind: &str) -> bool {
     const OTHERS: [&str; 4] = [kinds::GATEWAY_CLASS, kinds::GATEWAY, kinds::LISTENER_SET, kinds::HTTP_PROXY];
     kinds::ROUTES.contains(&kind) || OTHERS.contains(&kind)
+}
+
+/// Returns the name of the listener of a Gateway that a part of an object is: that of a host for an HTTPProxy.
+fn listener_of(reader: &Node, gateway: &str, objects: &ObjectSnapshot) -> Option<String> {
+    let key = &reader.key;
+    if let Body::HttpProxy(proxy) = &objects.get(key)?.body {
+        return proxy.virtual_host.as_ref().map(|host| host.fqdn.to_ascii_lowercase());
+    }
+    match (ObjectSection::parse(&reader.section), &*key.kind) {
+        (ObjectSection::Listener(name), kinds::GATEWAY) => (key.namespaced_name() == gateway).then(|| name.to_owned()),
+        (ObjectSection::Listener(name), kinds::LISTENER_SET) => Some(format!("{}/{name}", key.namespaced_name())),
+        _ => None,
+    }
 }
 
 /// Returns whether the answer to a request for a host may depend on what a part of an object reads. A listener reads for

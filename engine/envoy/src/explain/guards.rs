@@ -66,10 +66,10 @@ impl RequestPermission {
     }
 }
 
-/// Evaluates the conditions on a request. The other filters that may answer it, `others`, may also change its headers, and
-/// a preflight request of CORS is answered before.
-pub(super) fn verdict(levels: Levels<'_>, request: &ReceivedRequest, others: &BTreeSet<String>) -> RequestPermission {
-    let request = KnownRequest { request, has_its_headers: others.is_empty() && !request.is_preflight() };
+/// Evaluates the conditions on a request. `has_its_headers`: no filter before the conditions may
+/// have changed its headers. A preflight request of CORS is answered before.
+pub(super) fn verdict(levels: Levels<'_>, request: &ReceivedRequest, has_its_headers: bool) -> RequestPermission {
+    let request = KnownRequest { request, has_its_headers: has_its_headers && !request.is_preflight() };
     let found = levels.iter().find_map(|level| level.get(Filter::Rbac.name()));
     let Some(found) = found.filter(|found| found.type_url.ends_with(".RBACPerRoute")) else {
         return RequestPermission::Allowed;

@@ -160,7 +160,8 @@ fn routed_by(
                     &configuration.typed_per_filter_config,
                 ];
                 way.may_answer = guards::may_answer(levels);
-                let verdict = guards::verdict(levels, routed, &way.may_answer);
+                let has_its_headers = way.may_answer.is_empty() && manager.early_header_mutation_extensions.is_empty();
+                let verdict = guards::verdict(levels, routed, has_its_headers);
                 (None, Some(verdict.applied(answer::of_route(route, routed, resources))))
             }
             Fit::Unknown(why) => (Some(why.clone()), Some(ExplainedAnswer::Unknown { why })),

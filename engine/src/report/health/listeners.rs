@@ -41,9 +41,7 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
         let served: Vec<&GatewayPlan> = speaking(engine.scopes.of(&plan.name))
             .filter_map(|scope| engine.translator.served_gateway(&scope.id.fleet))
             .collect();
-        // HTTPProxies at ports in use are reported apart.
-        let is_meant = |listener: &&ListenerPlan| !(listener.is_port_in_use && listener.proxies && listener.https);
-        for listener in plan.all().filter(is_meant) {
+        for listener in plan.all().filter(|listener| !is_reported_apart(engine, key, listener)) {
             let serving = |plan: &&GatewayPlan| {
                 let mut listeners = plan.all();
                 listeners.any(|one| one.name == listener.name && one.state == ListenerState::Serving)
@@ -92,6 +90,16 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
         }
     }
     effects.extend(routes_below(engine, &unserved));
+}
+
+/// Returns whether a listener is a host of an HTTPProxy with routes at a port in use: that is reported apart.
+fn is_reported_apart(engine: &Engine, gateway: &ObjectKey, listener: &ListenerPlan) -> bool {
+    let table = listener.table();
+    let has_routes = || {
+        let mut places = engine.translator.routes().into_values().flat_map(|plan| &plan.places);
+        places.any(|(at, of, _)| at == gateway && *of == table)
+    };
+    listener.is_port_in_use && listener.proxies && listener.https && has_routes()
 }
 
 /// Objects at fault, each with the part at fault.

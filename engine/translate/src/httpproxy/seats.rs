@@ -152,7 +152,9 @@ fn listener<'a>(
     // Listeners of ListenerSets are not considered here; only their hosts are unavailable.
     let takes_part = |l: &&ListenerPlan| l.state != ListenerState::Out || l.is_port_in_use;
     let serves = |l: &&ListenerPlan| l.https == https && !l.forwards() && takes_part(l);
-    let all = || plan.own().filter(serves);
+    // A listener at a port in use is meant only if there is no other one.
+    let are_all_in_use = plan.own().filter(serves).all(|l| l.is_port_in_use);
+    let all = || plan.own().filter(serves).filter(|l| l.is_port_in_use == are_all_in_use);
     let Some(first) = all().next() else {
         let is_meant = |l: &&ListenerPlan| l.https == https && !l.forwards() && l.host().covers(host);
         let out = plan.own().find(is_meant);
@@ -182,7 +184,8 @@ fn listener<'a>(
         return Err(NoListener::new(Class::Conflict, message));
     }
     // The HTTPProxy has a certificate of its own. If the port is in use, the other protocol is served.
-    let is_usable = nearest.lacks_only_certificates() || nearest.is_port_in_use;
+    let has_other_fault = nearest.is_unvalidated || nearest.conflicted.status == "True";
+    let is_usable = nearest.lacks_only_certificates() || (nearest.is_port_in_use && !has_other_fault);
     if nearest.state != ListenerState::Serving && !is_usable {
         return Err(not_served(nearest, host, gateway, plan));
     }
@@ -209,7 +212,8 @@ fn not_served(listener: &ListenerPlan, host: &Host, gateway: &ObjectKey, plan: &
     let (section, name, domain) = (listener.section(), &plan.name, host.domain());
     let why = &listener.accepted.message;
     let message = format!("listener {section} of Gateway {name}, which has the host {domain:?}, is not served: {why}");
-    let (cause, is_port_in_use) = (Some(gateway.clone()), listener.is_port_in_use);
+    let has_other_fault = listener.is_unvalidated || listener.conflicted.status == "True";
+    let (cause, is_port_in_use) = (Some(gateway.clone()), listener.is_port_in_use && !has_other_fault);
     NoListener { cause, is_port_in_use, ..NoListener::new(Class::Referential, message) }
 }
 

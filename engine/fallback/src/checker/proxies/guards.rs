@@ -268,7 +268,8 @@ fn kept(edits: &HeaderEdits, policy: &Option<HeadersPolicy>, is_client: bool) ->
     let overwritten = policy.iter().filter(|_| is_client).flat_map(|policy| policy.set.iter().flatten());
     let wanted = removed.chain(overwritten.map(|header| &header.name));
     // No request or response has a header with any other name.
-    let is_possible = |name: &&Arc<str>| header::name(name.trim_start_matches(':')).is_ok();
+    let is_long = |name: &str| name.len() > header::NAME_BYTES_MAX;
+    let is_possible = |name: &&Arc<str>| is_long(name) || header::name(name.trim_start_matches(':')).is_ok();
     wanted.filter(is_possible).find(|wanted| !gone.iter().any(|name| name.eq_ignore_ascii_case(wanted))).cloned()
 }
 
