@@ -27,7 +27,8 @@ use super::gateway::gateway::{Gateway, ListenerEntry};
 use super::gateway::listener_set::{ListenerSet, SetParent};
 use super::gateway::references::ParentRef;
 use super::gateway::route::{GatewayRoute, RuleEntry};
-use super::kgateway::policy::{Policy, TargetRef, TargetSelector, Unread};
+use super::kgateway::policy::{Policy, Unread};
+use super::kgateway::targets::{TargetRef, TargetSelector};
 use super::{Body, Decoded, decode, scheme};
 use crate::object::{Metadata, Object};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::core::service::Service;
-use holdfast_api::apis::kgateway::policy::Targets;
+use holdfast_api::apis::kgateway::targets::Targets;
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_api::snapshot::ObjectSnapshot;

@@ -2,7 +2,7 @@
 
 use holdfast_api::apis::kgateway::backend_config::{BackendConfigSpec, Dns, UpstreamProxyProtocol};
 use holdfast_api::apis::kgateway::keepalive::TcpKeepalive;
-use holdfast_api::apis::kgateway::policy::Targets;
+use holdfast_api::apis::kgateway::targets::Targets;
 use holdfast_api::fault::at;
 use holdfast_envoy::features::upstream::{Configured, Lookups, ProxyProtocolVersion, UpstreamKeepalive};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::kgateway::GROUP;
-use holdfast_api::apis::kgateway::policy::{TargetRef, Targets};
+use holdfast_api::apis::kgateway::targets::{TargetRef, Targets, may_be_written};
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_graph::{ObjectKey, Role};
@@ -102,7 +102,7 @@ fn attach(key: &ObjectKey, targets: &Targets, plan: &mut BackendPlan, reader: &m
         let field = at("spec.targetSelectors", *index);
         if target.match_labels.is_empty() {
             report(field, "matchLabels is empty and selects nothing");
-        } else if !may_target(&target.group, &target.kind) {
+        } else if may_be_written(&key.kind, &target.group, &target.kind) && !may_target(&target.group, &target.kind) {
             report(field, &strange(key, &target.group, &target.kind));
         }
     }
@@ -120,7 +120,11 @@ fn strange(key: &ObjectKey, group: &str, kind: &str) -> String {
     format!("a {} cannot be attached to objects of kind {group}/{kind}, so that this target is ignored", key.kind)
 }
 
+/// Returns why an accepted target is ineffective.
 fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reader: &mut Reader<'_>) -> Option<String> {
+    if !may_be_written(&key.kind, &target.group, &target.kind) {
+        return None;
+    }
     if !may_target(&target.group, &target.kind) {
         return Some(strange(key, &target.group, &target.kind));
     }

@@ -24,7 +24,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::kgateway::policy::{Targets, Unread};
+use holdfast_api::apis::kgateway::policy::Unread;
+use holdfast_api::apis::kgateway::targets::Targets;
 use holdfast_api::fault::Class;
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
-use holdfast_api::apis::kgateway::policy::{TargetRef, Targets};
+use holdfast_api::apis::kgateway::targets::{TargetRef, Targets, may_be_written};
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::at;
 use holdfast_graph::ObjectKey;
@@ -34,7 +34,8 @@ pub(super) fn read(key: &ObjectKey, targets: &Targets, reading: &mut Reading<'_,
         if target.match_labels.is_empty() {
             reading.ignored(&field, "TargetNotFound", "matchLabels is empty and selects nothing");
         }
-        if !may_target(key, &target.group, &target.kind) {
+        let is_accepted = may_be_written(&key.kind, &target.group, &target.kind);
+        if is_accepted && !may_target(key, &target.group, &target.kind) {
             reading.ignored(field, "TargetNotFound", strange(key, &target.group, &target.kind));
         }
     }
@@ -50,7 +51,11 @@ fn strange(key: &ObjectKey, group: &str, kind: &str) -> String {
     format!("a {} cannot be attached to objects of kind {group}/{kind}, so that this target is ignored", key.kind)
 }
 
+/// Returns why an accepted target is ineffective.
 fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reading: &mut Reading<'_, '_>) -> Option<String> {
+    if !may_be_written(&key.kind, &target.group, &target.kind) {
+        return None;
+    }
     if !may_target(key, &target.group, &target.kind) {
         return Some(strange(key, &target.group, &target.kind));
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::apis::kgateway::policy::Targets;
+use holdfast_api::apis::kgateway::targets::Targets;
 use holdfast_api::apis::kgateway::traffic as written;
 use holdfast_api::apis::kgateway::traffic_policy::{LocalRateLimit, TrafficSpec};
 use holdfast_api::apis::kinds;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_api::apis::kgateway::policy::Targets;
+use holdfast_api::apis::kgateway::targets::Targets;
 use holdfast_graph::ObjectKey;
 
 /// The part of an object that a policy is attached to.
@@ -48,7 +48,7 @@ pub fn sections(
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use holdfast_api::apis::kgateway::policy::TargetRef;
+    use holdfast_api::apis::kgateway::targets::TargetRef;
     use serde_json::json;
 
     use super::*;

@@ -168,7 +168,7 @@ async fn as_deep_as_may_be(world: World) -> Result<()> {
     request(port).header("role", "guest").answers(403).await?;
     set(&world, LEVELS[0].0, &rbac("Deny", &conditions))?;
     request(port).header("role", "guest").comes_to_reach("echo").await?;
-    request(port).header("role", "admin").answers(403).await?;
+    request(port).header("role", "admin").comes_to_answer(403).await?;
     Ok(())
 }
 

@@ -17,6 +17,7 @@ mod looked_up;
 mod never;
 mod processing;
 mod replaced;
+mod targets;
 mod values;
 
 use holdfast_scenario_tests::Story;
@@ -27,7 +28,14 @@ pub(crate) fn stories() -> Vec<Story> {
     let of_names = [looked_up::stories(), called_by_name::stories()].concat();
     let of_backends = [backends::stories(), elsewhere::stories(), of_names].concat();
     let of_others = [called_services::stories(), of_backends, connections::stories(), extensions::stories()].concat();
-    let of_levels = [enforced::stories(), higher::stories(), replaced::stories(), never::stories(), edits::stories()];
+    let of_levels = [
+        enforced::stories(),
+        higher::stories(),
+        replaced::stories(),
+        never::stories(),
+        edits::stories(),
+        targets::stories(),
+    ];
     let of_levels = of_levels.concat();
     [of_levels, of_fields, of_others].concat()
 }

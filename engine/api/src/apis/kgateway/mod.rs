@@ -19,6 +19,7 @@ mod listener_protection;
 pub mod log_filter;
 pub mod policy;
 pub mod records;
+pub mod targets;
 pub mod tracer;
 pub mod traffic;
 pub mod traffic_policy;

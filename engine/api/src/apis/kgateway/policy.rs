@@ -2,20 +2,15 @@
 //!
 //! A policy protects other objects: the targets of a policy that cannot be read are kept, so that they can be closed.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::targets::{self, Targets};
 use crate::apis::decode::Found;
 use crate::fault::{Class, at};
-
-/// Number of targets of one policy that is enforced; the limit of the CRD for references.
-pub const TARGETS_MAX: usize = 16;
-/// Number of targets of one policy that are read; a policy over the other limit is closed at every one of them.
-pub const TARGETS_READ_MAX: usize = 1024;
 
 /// A policy of any kind.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,8 +21,8 @@ pub struct Policy<T> {
     pub spec: Option<T>,
     /// Parts that could not be read. Their faults are already reported.
     pub unread: Vec<Unread>,
-    /// Whether nothing of some target could be read, or the policy has no readable spec. Then the targets of the
-    /// previous version count as well.
+    /// Whether it is not certain which objects some target refers to, or the policy has no readable spec. Then the
+    /// targets of the previous version count as well.
     pub targets_lost: bool,
 }
 
@@ -38,18 +33,7 @@ impl<T: Clone> Policy<T> {
             return;
         }
         let policy = Arc::make_mut(self);
-        keep(&mut policy.targets.references, &before.targets.references);
-        keep(&mut policy.targets.selectors, &before.targets.selectors);
-    }
-}
-
-/// Adds the missing entries. The number of entries is limited, since any number of unreadable edits may follow each
-/// other.
-fn keep<T: Clone + PartialEq>(entries: &mut Vec<(usize, T)>, before: &[(usize, T)]) {
-    for (place, entry) in before {
-        if entries.len() < TARGETS_READ_MAX && !entries.iter().any(|(_, known)| known == entry) {
-            entries.push((*place, entry.clone()));
-        }
+        policy.targets.add(&before.targets);
     }
 }
 
@@ -60,46 +44,6 @@ pub struct Unread {
     pub field: String,
     /// Why, in a sentence.
     pub message: String,
-}
-
-/// The targets of a policy.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Targets {
-    /// References by name, each with its index in the list.
-    pub references: Vec<(usize, TargetRef)>,
-    /// Selectors by labels, each with its index in the list.
-    pub selectors: Vec<(usize, TargetSelector)>,
-}
-
-/// A reference to an object in the namespace of the policy.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TargetRef {
-    /// Group.
-    #[serde(default)]
-    pub group: Arc<str>,
-    /// Kind.
-    pub kind: Arc<str>,
-    /// Name.
-    pub name: Arc<str>,
-    /// Name of a listener of a Gateway, or of a rule of a route.
-    pub section_name: Option<Arc<str>>,
-}
-
-/// A selector of objects in the namespace of the policy.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TargetSelector {
-    /// Group.
-    #[serde(default)]
-    pub group: Arc<str>,
-    /// Kind.
-    pub kind: Arc<str>,
-    /// Labels that every object must have.
-    #[serde(default)]
-    pub match_labels: BTreeMap<String, String>,
-    /// Name of a listener of a Gateway, or of a rule of a route.
-    pub section_name: Option<Arc<str>>,
 }
 
 /// Fields that only observe requests: access logs, tracing and names of statistics protect no request.
@@ -120,8 +64,8 @@ pub(in crate::apis) fn read<T: DeserializeOwned>(document: &mut Value, found: &m
             let is_null = |list: &Option<Value>| list.as_ref().is_some_and(Value::is_null);
             let nulls = [("spec.targetRefs", is_null(&references)), ("spec.targetSelectors", is_null(&selectors))];
             let lost = &mut policy.targets_lost;
-            policy.targets.references = entries(references, "spec.targetRefs", found, lost);
-            policy.targets.selectors = entries(selectors, "spec.targetSelectors", found, lost);
+            policy.targets.references = targets::read(references, "spec.targetRefs", found, lost);
+            policy.targets.selectors = targets::read(selectors, "spec.targetSelectors", found, lost);
             // One of the two lists may be null beside the other. A document that is cut after the name of the list has
             // no target at all.
             if policy.targets == Targets::default() && !*lost {
@@ -247,69 +191,6 @@ pub(super) fn whole_or_not(found: &mut Found, before: usize) -> Vec<Unread> {
     unread
 }
 
-/// Decodes a list of targets; sets `lost` where nothing of an entry can be read.
-fn entries<T: Attaching>(value: Option<Value>, field: &str, found: &mut Found, lost: &mut bool) -> Vec<(usize, T)> {
-    let entries = match value {
-        None | Some(Value::Null) => return Vec::new(),
-        Some(Value::Array(entries)) => entries,
-        Some(other) => {
-            found.invalid(field, "must be a list");
-            vec![other]
-        }
-    };
-    if entries.len() > TARGETS_MAX {
-        let unread = match entries.len().checked_sub(TARGETS_READ_MAX) {
-            Some(more) if more > 0 => format!("; the last {more} are not read"),
-            _ => String::new(),
-        };
-        found.invalid(field, format!("must have at most {TARGETS_MAX} entries{unread}"));
-    }
-    *lost |= entries.len() > TARGETS_READ_MAX;
-    let entries = entries.into_iter().take(TARGETS_READ_MAX).enumerate();
-    let read = |(index, entry): (usize, Value)| {
-        let read = found.typed(&at(field, index), &entry).or_else(|| T::guessed(&entry));
-        *lost |= read.is_none();
-        Some((index, read?))
-    };
-    entries.filter_map(read).collect()
-}
-
-/// A target of a policy.
-trait Attaching: DeserializeOwned {
-    /// Returns at least the objects that a target with faults refers to, so that they can be closed; `None` where they
-    /// cannot be read.
-    fn guessed(written: &Value) -> Option<Self>;
-}
-
-impl Attaching for TargetRef {
-    fn guessed(written: &Value) -> Option<Self> {
-        let text = |name: &str| written.get(name).and_then(Value::as_str).map(Arc::from);
-        let group = text("group").unwrap_or_default();
-        // The intended section is unknown, so the whole object is the target.
-        Some(Self { group, kind: text("kind")?, name: text("name")?, section_name: None })
-    }
-}
-
-impl Attaching for TargetSelector {
-    fn guessed(written: &Value) -> Option<Self> {
-        let text = |name: &str| written.get(name).and_then(Value::as_str).map(Arc::from);
-        let label = |(name, value): (&String, &Value)| {
-            let value = match value {
-                Value::String(text) => text.clone(),
-                Value::Number(_) | Value::Bool(_) => value.to_string(),
-                _ => return None,
-            };
-            Some((name.clone(), value))
-        };
-        let match_labels = match written.get("matchLabels") {
-            None | Some(Value::Null) => BTreeMap::new(),
-            Some(labels) => labels.as_object()?.iter().filter_map(label).collect(),
-        };
-        let group = text("group").unwrap_or_default();
-        Some(Self { group, kind: text("kind")?, match_labels, section_name: None })
-    }
-}
-
 /// A marker that switches something off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Disable {}
@@ -329,7 +210,8 @@ pub enum Quantity {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{TARGETS_MAX, TARGETS_READ_MAX, observing};
+    use super::super::targets::{TARGETS_MAX, TARGETS_READ_MAX};
+    use super::observing;
     use crate::apis::{Body, Decoded, decode};
     use crate::fault::Fault;
     use crate::object::Object;
@@ -343,7 +225,7 @@ mod tests {
 
     /// Returns the number of known targets of a policy with `count` targets, and the messages of its faults.
     fn read(count: usize) -> (usize, Vec<String>) {
-        let target = |index: usize| json!({"group": "g", "kind": "K", "name": format!("n{index}")});
+        let target = |index: usize| json!({"group": "g", "kind": "HTTPRoute", "name": format!("n{index}")});
         let document: Value = json!({
             "apiVersion": "gateway.kgateway.dev/v1alpha1",
             "kind": "TrafficPolicy",
@@ -374,7 +256,7 @@ mod tests {
             let Some((object, faults)) = object(document) else { panic!("it is no policy") };
             (*object, !faults.is_empty())
         };
-        let reference = |name: &&str| format!("{{group: g, kind: K, name: {name}}}");
+        let reference = |name: &&str| format!("{{group: g, kind: HTTPRoute, name: {name}}}");
         let references: Vec<String> = targets.iter().map(reference).collect();
         let (before, _) = policy(&format!("spec: {{targetRefs: [{}]}}", references.join(", ")));
         let (mut now, faults) = policy(spec);
@@ -392,19 +274,19 @@ mod tests {
             "spec:\n  targetRefs:\n",
             "spec:\n  targetRefs:\n  targetSelectors: []\n",
             "spec:\n  targetRefs:\n  -\n",
-            "spec:\n  targetRefs:\n  - group: g\n    kind: K\n",
+            "spec:\n  targetRefs:\n  - group: g\n    kind: HTTPRoute\n",
             "spec:\n  targetRefs: text\n",
         ];
         for spec in cut {
             assert_eq!(after(&["a", "b"], spec), (vec!["a".into(), "b".into()], true), "{spec}");
         }
-        let partly = "spec: {targetRefs: [{group: g, kind: K, name: c}, {kind: K}]}";
+        let partly = "spec: {targetRefs: [{group: g, kind: HTTPRoute, name: c}, {kind: HTTPRoute}]}";
         assert_eq!(after(&["a", "c"], partly), (vec!["c".into(), "a".into()], true));
         // A readable edit counts as it is written.
         let whole = [
             ("spec: {}", vec![]),
             ("spec: {targetRefs: []}", vec![]),
-            ("spec: {targetRefs: [{group: g, kind: K, name: c}], targetSelectors: null}", vec!["c".to_owned()]),
+            ("spec: {targetRefs: [{group: g, kind: HTTPRoute, name: c}], targetSelectors: null}", vec!["c".to_owned()]),
         ];
         for (spec, targets) in whole {
             assert_eq!(after(&["a", "b"], spec), (targets, false), "{spec}");
@@ -412,10 +294,34 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_with_an_uncertain_target_keeps_its_targets() {
+        let entries = [
+            "targetSelectors: [{group: g, kind: HTTPRoute, matchLabels: {app: 5}}]",
+            "targetSelectors: [{group: g, kind: HTTPRoute, matchLabels: {app: c, rev: }}]",
+            "targetSelectors: [{group: g, kind: HTTPRoute, matchLabel: {app: c}}]",
+            "targetSelectors: [{group: g, kind: HTTPRoute}]",
+            "targetSelectors: [{group: g, kind: HTTPRout, matchLabels: {app: c}}]",
+            "targetRefs: [{group: 5, kind: HTTPRoute, name: b}]",
+            "targetRefs: [{kind: HTTPRoute, name: b}]",
+            "targetRefs: [{group: g, kind: HTTPRout, name: b}]",
+        ];
+        for entry in entries {
+            let (targets, faults) = after(&["a"], &format!("spec: {{{entry}}}"));
+            assert!(targets.contains(&"a".to_owned()) && faults, "{entry}: {targets:?}");
+        }
+        // The object is certain, and all of it is closed.
+        let section = "spec: {targetRefs: [{group: g, kind: HTTPRoute, name: c, sectionNam: one}]}";
+        assert_eq!(after(&["a"], section), (vec!["c".into()], true));
+        // Holdfast ignores such a target; the API server accepts it.
+        let ignored = "spec: {targetRefs: [{group: gateway.networking.x-k8s.io, kind: XListenerSet, name: c}]}";
+        assert_eq!(after(&["a"], ignored), (vec!["c".into()], false));
+    }
+
+    #[test]
     fn edits_that_cannot_be_read_do_not_gather_targets_without_end() {
         let many: Vec<String> = (0..TARGETS_READ_MAX).map(|index| format!("n{index}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        let partly = "spec: {targetRefs: [{group: g, kind: K, name: c}, {kind: K}]}";
+        let partly = "spec: {targetRefs: [{group: g, kind: HTTPRoute, name: c}, {kind: HTTPRoute}]}";
         assert_eq!(after(&many, partly).0.len(), TARGETS_READ_MAX);
     }
 
