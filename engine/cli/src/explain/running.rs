@@ -206,7 +206,15 @@ impl RunningFacts {
             finding.gateways.contains(gateway) && is_of_host
         };
         let objects = findings.filter(is_here).flat_map(|finding| &finding.objects);
-        objects.map(|subject| subject.object.key()).collect()
+        objects.map(|subject| subject.object.key()).chain(self.without_gateway()).collect()
+    }
+
+    /// Objects with hosts that are in the configuration of no Gateway because of a fault, such as a route whose parent is
+    /// misspelt: other objects receive their requests.
+    fn without_gateway(&self) -> impl Iterator<Item = ObjectKey> {
+        let outages = self.health.iter().flat_map(|health| &health.outages);
+        let objects = outages.filter(|finding| finding.gateways.is_empty()).flat_map(|finding| &finding.objects);
+        objects.map(|subject| subject.object.key()).filter(|key| has_hosts(&key.kind))
     }
 
     fn served(&self, backfilled: &BackfilledObject) -> ServedEarlier {
@@ -321,14 +329,21 @@ fn may_claim(body: &Body, host: &str) -> bool {
             let own = proxy.virtual_host.as_ref().and_then(|own| own.written.as_ref());
             own.is_none_or(|own| any(std::slice::from_ref(&own.fqdn)))
         }
+        Body::ListenerSet(set) => set.listeners.iter().any(|entry| {
+            let hostname = entry.written.as_ref().and_then(|written| written.hostname.as_deref());
+            hostname.is_none_or(|hostname| hostname.is_empty() || may_be(hostname, host))
+        }),
         body => body.route().is_none_or(|route| any(route.hostnames())),
     }
 }
 
-/// Returns whether a hostname may be for a host. A hostname that cannot be used may be for any.
+/// Returns whether a hostname may be for a host. A hostname that cannot be used may be for any, except one that only has
+/// upper-case letters.
 fn may_be(hostname: &str, host: &str) -> bool {
-    let pattern = |text: &str| Host::new(Some(&text.to_ascii_lowercase().into()));
-    holdfast_check::host::hostname(hostname).is_err() || pattern(hostname).covers(&pattern(host))
+    let hostname = hostname.to_ascii_lowercase();
+    let pattern = |text: &str| Host::new(Some(&text.into()));
+    holdfast_check::host::hostname(&hostname).is_err()
+        || pattern(&hostname).covers(&pattern(&host.to_ascii_lowercase()))
 }
 
 #[cfg(test)]
@@ -339,6 +354,7 @@ mod tests {
     fn a_hostname_that_cannot_be_used_may_be_for_any_host() {
         let is_possible = |hostname| may_be(hostname, "Shop.Example.com");
         assert!(is_possible("shop.example.com") && is_possible("*.example.com") && is_possible("b_!"));
+        assert!(is_possible("SHOP.example.com") && !is_possible("Pay.example.com"));
         assert!(!is_possible("pay.example.com") && !is_possible("*.example.org"));
     }
 }

@@ -21,7 +21,13 @@ pub(super) fn stories() -> Vec<Story> {
     stories!(
         "explain",
         true,
-        [of_a_running_holdfast, closed_listeners, last_valid_certificate, random_requests_in_a_fallback]
+        [
+            of_a_running_holdfast,
+            closed_listeners,
+            objects_without_a_gateway,
+            last_valid_certificate,
+            random_requests_in_a_fallback,
+        ]
     )
 }
 
@@ -118,6 +124,59 @@ async fn closed_listeners(world: World) -> Result<()> {
     let document = explain(&world, &holdfast, &["-o", "json", "GET", &format!("https://127.0.0.1:{closed}/")]).await?;
     let document: Value = serde_json::from_str(&document.output())?;
     ensure!(document["closedBy"][0]["reason"] == "InvalidCertificateRef", "{document}");
+    Ok(())
+}
+
+/// Objects that no Gateway serves, each with its own host: a route to a listener that does not exist, a route of a
+/// namespace that is not allowed, a ListenerSet without a Gateway, and an HTTPProxy whose host another one has.
+const WITHOUT_GATEWAY: &str = "apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: misspelt, namespace: default}
+spec: {parentRefs: [{name: public, sectionName: htpp}], hostnames: [a.test], rules: [{backendRefs: [{name: echo, port: 8080}]}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: foreign, namespace: other}
+spec: {parentRefs: [{name: public, namespace: default}], hostnames: [b.test], rules: [{backendRefs: [{name: echo, port: 8080}]}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: {name: own, namespace: default}
+spec: {parentRef: {name: publik}, listeners: [{name: c, port: 80, protocol: HTTP, hostname: c.test}]}
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: {name: second, namespace: default}
+spec: {virtualhost: {fqdn: D.test}, routes: [{services: [{name: echo, port: 8080}]}]}
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: {name: first, namespace: default}
+spec: {virtualhost: {fqdn: d.test}, routes: [{services: [{name: echo, port: 8080}]}]}
+";
+
+async fn objects_without_a_gateway(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.port()?;
+    world.gateway_with(&format!("- {{name: http, port: {port}, protocol: HTTP}}\n"))?;
+    world.route("all", &format!("rules:\n{}", rule("{type: PathPrefix, value: /}", "echo")))?;
+    world.write("others.yaml", WITHOUT_GATEWAY)?;
+    let flags = ["--httpproxy-gateway", "default/public"];
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&flags)).await?;
+    get(port, "/").comes_to_reach("echo").await?;
+    for (host, code, words) in [
+        ("a.test", 3, "HTTPRoute default/misspelt"),
+        ("b.test", 3, "HTTPRoute other/foreign"),
+        ("c.test", 3, "ListenerSet default/own"),
+        ("e.test", 0, "echo"),
+    ] {
+        let url = format!("http://{host}:{port}/");
+        comes_to_explain(&world, &holdfast, &url, code, &[words]).await?;
+        get(port, "/").host(host).reaches("echo").await?;
+    }
+    let url = format!("http://d.test:{port}/");
+    let explained = explain(&world, &holdfast, &["GET", &url]).await?;
+    ensure!(explained.code != Some(0), "{}", explained.output());
     Ok(())
 }
 
