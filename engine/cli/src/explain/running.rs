@@ -209,8 +209,8 @@ impl RunningFacts {
         objects.map(|subject| subject.object.key()).chain(self.without_gateway()).collect()
     }
 
-    /// Objects with hosts that are in the configuration of no Gateway because of a fault, such as a route whose parent is
-    /// misspelt: other objects receive their requests.
+    /// Objects with hosts that are in the configuration of no Gateway because of a fault, such as a route with a misspelt
+    /// parent: other objects receive their requests.
     fn without_gateway(&self) -> impl Iterator<Item = ObjectKey> {
         let outages = self.health.iter().flat_map(|health| &health.outages);
         let objects = outages.filter(|finding| finding.gateways.is_empty()).flat_map(|finding| &finding.objects);

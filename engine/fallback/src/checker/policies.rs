@@ -297,8 +297,10 @@ pub(super) fn of_gateway(
         if all.iter().any(|level| level.closed.is_some()) {
             continue;
         }
+        // A TrafficPolicy applies to requests.
+        let applies = |policy: &ObjectKey| !(listener.forwards() && *policy.kind == *kinds::TRAFFIC_POLICY);
         let meant = attached.iter().filter(|(_, section)| section.is_none_or(|section| *section == *listener.name));
-        for (policy, _) in meant {
+        for (policy, _) in meant.filter(|(policy, _)| applies(policy)) {
             let part = all.iter().find(|level| level.keys.contains(policy));
             let nothing = Origins::new();
             let origins = part.map_or(&nothing, |level| &level.merged.origins);

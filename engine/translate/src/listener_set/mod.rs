@@ -17,6 +17,7 @@ use holdfast_graph::{ObjectKey, Role};
 use crate::incremental::guard;
 use crate::listeners;
 use crate::listeners::owner::{Owner, owner_of};
+use crate::outcome::listener::ListenerPlan;
 use crate::outcome::listener_set::SetClaim;
 use crate::policy::holding;
 use crate::precedence::attachment::Section;
@@ -60,11 +61,16 @@ pub(super) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_
         claim.faults.push(Fault::new(key, Class::Invalid, "spec.listeners", "NoListeners", message));
     }
     for (policy, _, section) in holding::of_set(key, &object.metadata.labels, reader) {
-        let from = match section {
-            Section::Whole => String::new(),
-            Section::Named(name) => section::listener(&name),
-        };
-        reader.edge(key, from, &policy, Role::Modifies);
+        match section {
+            Section::Named(name) => reader.edge(key, section::listener(&name), &policy, Role::Modifies),
+            // The listeners that forward connections, and their routes, do not depend on a TrafficPolicy.
+            Section::Whole if claim.listeners.iter().any(ListenerPlan::forwards) => {
+                for listener in claim.listeners.iter().filter(|listener| !listener.forwards()) {
+                    reader.edge(key, section::listener(listener.section()), &policy, Role::Modifies);
+                }
+            }
+            Section::Whole => reader.edge(key, "", &policy, Role::Modifies),
+        }
     }
     claim.gateway = Some(gateway);
     claim.faults.sort_unstable();

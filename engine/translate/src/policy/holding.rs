@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::kinds;
 use holdfast_api::section;
 use holdfast_graph::{ObjectKey, Role};
 
@@ -31,11 +32,17 @@ impl<'a> Holding<'a> {
         let object = reader.object(key)?;
         let whole = reader.policies_at(key, &object.metadata.labels);
         for (policy, _, section) in &whole {
-            let from = match section {
-                Section::Whole => String::new(),
-                Section::Named(name) => section::listener(name),
-            };
-            reader.edge(key, from, policy, Role::Modifies);
+            match section {
+                Section::Named(name) => reader.edge(key, section::listener(name), policy, Role::Modifies),
+                // The listeners that forward connections, and their routes, do not depend on a TrafficPolicy.
+                Section::Whole if *policy.kind == *kinds::TRAFFIC_POLICY && forwards(gateway) => {
+                    for listener in gateway.listeners.iter().filter(|listener| !listener.forwards()) {
+                        let unit = listener.unit(key);
+                        reader.edge(&unit.key, unit.section, policy, Role::Modifies);
+                    }
+                }
+                Section::Whole => reader.edge(key, "", policy, Role::Modifies),
+            }
         }
         let mut sets = BTreeMap::new();
         for set in gateway.sets.iter().filter(|(_, set)| set.joins).map(|(set, _)| set) {
@@ -80,6 +87,11 @@ impl<'a> Holding<'a> {
         }
         owners
     }
+}
+
+/// Returns whether a listener of a Gateway forwards connections.
+fn forwards(gateway: &GatewayPlan) -> bool {
+    gateway.listeners.iter().any(ListenerPlan::forwards)
 }
 
 /// Returns the policies of a ListenerSet: only TrafficPolicies can be attached to it.

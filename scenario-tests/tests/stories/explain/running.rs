@@ -128,7 +128,7 @@ async fn closed_listeners(world: World) -> Result<()> {
 }
 
 /// Objects that no Gateway serves, each with its own host: a route to a listener that does not exist, a route of a
-/// namespace that is not allowed, a ListenerSet without a Gateway, and an HTTPProxy whose host another one has.
+/// namespace that is not allowed, a ListenerSet without a Gateway, and HTTPProxies of one host.
 const WITHOUT_GATEWAY: &str = "apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 metadata: {name: misspelt, namespace: default}
