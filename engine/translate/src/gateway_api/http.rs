@@ -112,7 +112,7 @@ fn read_path(
         && let Err(fault) = holdfast_check::path::matched(text)
     {
         flaw("path.value".into(), fault.to_string());
-        return Err(narrowing::path(text));
+        return Err(narrowing::path(&narrowing::absolute(text)));
     }
     Ok(path)
 }

@@ -82,23 +82,23 @@ impl Inherited {
                 return Err(unusable("regex conditions are not allowed in includes block".into()));
             }
         };
+        if !prefix.is_empty() {
+            holdfast_check::path::matched(&prefix).map_err(|fault| unusable(fault.to_string()))?;
+        }
         let all = Self { prefix, ..self.with_values(conditions) };
         headers(&all.headers, regexes)?;
         query(&all.query, regexes)?;
         Ok(all)
     }
 
-    /// Adds the usable part of an include that cannot be used: its requests are still known to be below the prefix.
-    pub(crate) fn narrowed(&self, conditions: &[MatchCondition]) -> Self {
-        let usable = |prefix: &&Arc<str>| holdfast_check::path::matched(prefix).is_ok();
-        let texts = conditions.iter().filter_map(|condition| condition.prefix.as_ref().or(condition.exact.as_ref()));
-        let mut texts = texts.filter(usable);
-        // With two paths, it is unknown which one is intended.
-        let prefix = match (texts.next(), texts.next()) {
-            (Some(only), None) => path::join(&self.prefix, only),
-            _ => self.prefix.clone(),
-        };
-        Self { prefix, ..self.with_values(conditions) }
+    /// Adds the usable part of an include that cannot be used: its requests are still known to be below the prefix. With
+    /// several paths, it is unknown which one is intended, so that each counts.
+    pub(crate) fn narrowed(&self, conditions: &[MatchCondition]) -> Vec<Self> {
+        let texts = conditions.iter().flat_map(|condition| [&condition.prefix, &condition.exact]).flatten();
+        let all = self.with_values(conditions);
+        let below = |text: String| Self { prefix: path::join(&self.prefix, &text), ..all.clone() };
+        let found: Vec<Self> = readable(texts).into_iter().map(below).collect();
+        if found.is_empty() { vec![all] } else { found }
     }
 
     fn with_values(&self, conditions: &[MatchCondition]) -> Self {
@@ -137,23 +137,37 @@ impl Inherited {
         Ok(path)
     }
 
-    /// Narrows the conditions of a route that cannot be used, and returns the rank of the placeholder.
-    pub(crate) fn salvaged(&self, conditions: &[MatchCondition], regexes: &Regexes) -> (Conditions, RouteOrigin) {
-        let narrow = self.narrowed(conditions);
-        let known = if narrow.prefix.is_empty() { RouteOrigin::Last } else { RouteOrigin::Placeholder };
-        let (path, mut origin) = match self.path(conditions, regexes) {
-            Ok(path @ Path::Prefix(_)) => (path, known),
-            Ok(path) => (path, RouteOrigin::Placeholder),
-            Err(_) => self
-                .left_of_regex(conditions, regexes)
-                .unwrap_or_else(|| (Path::Prefix(path::or_root(&narrow.prefix)), known)),
-        };
-        let (headers, query) = (left::headers(&narrow.headers, regexes), left::query(&narrow.query, regexes));
+    /// Narrows the conditions of a route that cannot be used, and returns the rank of the placeholder. With several
+    /// paths, there is a placeholder for each.
+    pub(crate) fn salvaged(&self, conditions: &[MatchCondition], regexes: &Regexes) -> Vec<(Conditions, RouteOrigin)> {
+        let all = self.with_values(conditions);
+        let (headers, query) = (left::headers(&all.headers, regexes), left::query(&all.query, regexes));
         // The path is unknown, but not the other conditions: the placeholder comes before broader routes.
-        if origin == RouteOrigin::Last && !(headers.is_empty() && query.is_empty()) {
-            origin = RouteOrigin::Placeholder;
+        let is_known = !(headers.is_empty() && query.is_empty());
+        let placed = |(path, origin)| {
+            let origin = if origin == RouteOrigin::Last && is_known { RouteOrigin::Placeholder } else { origin };
+            (Conditions { path, headers: headers.clone(), query: query.clone() }, origin)
+        };
+        self.salvaged_paths(conditions, regexes).into_iter().map(placed).collect()
+    }
+
+    fn salvaged_paths(&self, conditions: &[MatchCondition], regexes: &Regexes) -> Vec<(Path, RouteOrigin)> {
+        let rank = |is_known: bool| if is_known { RouteOrigin::Placeholder } else { RouteOrigin::Last };
+        match self.path(conditions, regexes) {
+            Ok(path) => {
+                let is_written = own_path(conditions, None).is_ok_and(|own| own.is_some());
+                return vec![(path, rank(is_written || !self.prefix.is_empty()))];
+            }
+            Err(_) => {}
         }
-        (Conditions { path, headers, query }, origin)
+        let below = self.narrowed(conditions).into_iter().map(|below| below.prefix);
+        let below = below.filter(|prefix| *prefix != self.prefix).map(|prefix| Path::Prefix(prefix.into()));
+        let paths = below.map(|path| (path, RouteOrigin::Placeholder));
+        let found: Vec<_> = paths.chain(self.left_of_regex(conditions, regexes)).collect();
+        if !found.is_empty() {
+            return found;
+        }
+        vec![(Path::Prefix(path::or_root(&self.prefix)), rank(!self.prefix.is_empty()))]
     }
 
     /// Narrows a path regex: returns the part of it that can be parsed, or its literal prefix.
@@ -221,6 +235,13 @@ fn own_path<'a>(conditions: &'a [MatchCondition], regexes: Option<&Regexes>) -> 
         return Err("more than one prefix, exact or regex is not allowed in a condition block".into());
     }
     Ok(own)
+}
+
+/// Returns the readable beginning of each path, without those that begin with nothing but a slash. A path without its
+/// slash is read with one.
+fn readable<'a>(paths: impl Iterator<Item = &'a Arc<str>>) -> BTreeSet<String> {
+    let known = paths.filter_map(|text| narrowing::known_path(&narrowing::absolute(text)).map(str::to_owned));
+    known.take(CONDITIONS_MAX).collect()
 }
 
 fn some(text: Option<&Arc<str>>) -> Option<&Arc<str>> {

@@ -114,10 +114,12 @@ impl Walk<'_> {
         self.chain.pop();
         let ancestors: Arc<[ObjectKey]> = self.chain.as_slice().into();
         for (index, entry) in proxy.routes.iter().enumerate() {
-            let (conditions, origin, broken) = self.route(key, index, entry, inherited, &regexes);
-            let what = What::Route { index, broken };
-            let (owner, ancestors) = (key.clone(), ancestors.clone());
-            self.push(Leaf { owner, what, conditions, origin, ancestors, instance });
+            let (matches, broken) = self.route(key, index, entry, inherited, &regexes);
+            for (conditions, origin) in matches {
+                let what = What::Route { index, broken: broken.clone() };
+                let (owner, ancestors) = (key.clone(), ancestors.clone());
+                self.push(Leaf { owner, what, conditions, origin, ancestors, instance });
+            }
         }
     }
 
@@ -137,14 +139,14 @@ impl Walk<'_> {
         entry: &ProxyEntry<holdfast_api::apis::contour::route::ProxyRoute>,
         inherited: &Inherited,
         regexes: &Regexes,
-    ) -> (Conditions, RouteOrigin, Option<Arc<str>>) {
+    ) -> (Vec<(Conditions, RouteOrigin)>, Option<Arc<str>>) {
         let (written, why) = match entry {
             ProxyEntry::Decoded(route) => (route.conditions.as_deref().unwrap_or_default(), None),
             ProxyEntry::Broken { conditions, why, .. } => (conditions.as_slice(), Some(why.clone())),
         };
         let read = inherited.route(written, regexes);
         let (unusable, why) = match (read, why) {
-            (Ok(conditions), None) => return (conditions, RouteOrigin::Written, None),
+            (Ok(conditions), None) => return (vec![(conditions, RouteOrigin::Written)], None),
             (_, Some(why)) => {
                 let found = Finding::error(
                     key,
@@ -166,8 +168,7 @@ impl Walk<'_> {
             let found = Finding::error(key, field, "RouteError", unusable.reason, unusable.message);
             self.tree.findings.push(found);
         }
-        let (conditions, origin) = inherited.salvaged(written, regexes);
-        (conditions, origin, Some(why))
+        (inherited.salvaged(written, regexes), Some(why))
     }
 
     fn include(
@@ -185,14 +186,8 @@ impl Walk<'_> {
             Some(ProxyEntry::Broken { conditions, why, .. }) => {
                 let (conditions, why) = (conditions.clone(), why.clone());
                 self.tree.findings.push(Finding::error(key, field, "IncludeError", NOT_READABLE, &*why));
-                return self.nowhere(
-                    key,
-                    index,
-                    &inherited.narrowed(&conditions),
-                    why,
-                    Class::Invalid,
-                    (instance, regexes),
-                );
+                let below = inherited.narrowed(&conditions);
+                return self.nowhere(key, index, &below, why, Class::Invalid, (instance, regexes));
             }
             None => return,
         };
@@ -209,14 +204,8 @@ impl Walk<'_> {
                 );
                 self.tree.findings.push(found);
                 let message = unusable.message.into();
-                return self.nowhere(
-                    key,
-                    index,
-                    &inherited.narrowed(written),
-                    message,
-                    Class::Invalid,
-                    (instance, regexes),
-                );
+                let below = inherited.narrowed(written);
+                return self.nowhere(key, index, &below, message, Class::Invalid, (instance, regexes));
             }
         };
         let namespace = include.namespace.as_deref().filter(|namespace| !namespace.is_empty());
@@ -231,7 +220,7 @@ impl Walk<'_> {
         };
         let (message, class) = (found.message.as_str().into(), found.class);
         self.tree.findings.push(*found);
-        self.nowhere(key, index, &below, message, class, (instance, regexes));
+        self.nowhere(key, index, &[below], message, class, (instance, regexes));
     }
 
     /// Returns the HTTPProxy that an include references.
@@ -271,20 +260,22 @@ impl Walk<'_> {
         Ok(child)
     }
 
-    /// Adds a leaf for an include without a usable target; the leaf covers all requests of the include, and no others.
+    /// Adds a leaf for each path of an include without a usable target; the leaves cover all requests of the include.
     fn nowhere(
         &mut self,
         key: &ObjectKey,
         index: usize,
-        below: &Inherited,
+        below: &[Inherited],
         message: Arc<str>,
         class: Class,
         (instance, regexes): (usize, &Regexes),
     ) {
-        let (conditions, origin) = below.salvaged(&[], regexes);
-        let ancestors = self.chain.split_last().map(|(_, above)| above.into()).unwrap_or_default();
-        let what = What::Include { index, message, class };
-        self.push(Leaf { owner: key.clone(), what, conditions, origin, ancestors, instance });
+        let ancestors: Arc<[ObjectKey]> = self.chain.split_last().map(|(_, above)| above.into()).unwrap_or_default();
+        for (conditions, origin) in below.iter().flat_map(|below| below.salvaged(&[], regexes)) {
+            let what = What::Include { index, message: message.clone(), class };
+            let (owner, ancestors) = (key.clone(), ancestors.clone());
+            self.push(Leaf { owner, what, conditions, origin, ancestors, instance });
+        }
     }
 }
 

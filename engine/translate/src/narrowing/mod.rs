@@ -6,6 +6,7 @@
 
 pub(crate) mod calls;
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use holdfast_api::settings::Settings;
@@ -104,11 +105,18 @@ pub(crate) fn placed(mut ranked: Ranked) -> Ranked {
 /// Narrows a path to its longest prefix that requests can have. A slash at its end counts: `/admin/` is narrower than
 /// the prefix of segments `/admin`, and comes before it.
 pub(crate) fn path(text: &str) -> (PathMatch, PathRank) {
-    let prefix = usable(text);
-    if prefix.len() < KNOWN_CHARS_MIN {
-        return (PathMatch::Prefix("/".into()), PathRank::Last);
-    }
+    let Some(prefix) = known_path(text) else { return (PathMatch::Prefix("/".into()), PathRank::Last) };
     (PathMatch::Text(prefix.into()), PathRank::Prefix(Reverse(prefix.chars().count())))
+}
+
+/// Returns a path with the slash that every path begins with.
+pub(crate) fn absolute(text: &str) -> Cow<'_, str> {
+    if text.starts_with('/') { text.into() } else { format!("/{text}").into() }
+}
+
+/// Returns the longest prefix of a path that requests can have; `None` if it is no more than a slash.
+pub(crate) fn known_path(text: &str) -> Option<&str> {
+    Some(usable(text)).filter(|prefix| prefix.len() >= KNOWN_CHARS_MIN)
 }
 
 /// Narrows a match that Envoy refuses for an unknown reason: only parts that cannot be the reason stay.

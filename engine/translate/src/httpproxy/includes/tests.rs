@@ -257,8 +257,8 @@ routes:
             "prefix: \"/typed\" -> root 2 broken",
             "prefix: \"/api/\" -> root 3",
             "prefix: \"/api/\" -> root 0 broken",
+            "prefix: \"/api\" -> root 1 broken",
             "prefix: \"/\" -> root 4",
-            "prefix: \"/\" -> root 1 broken",
         ],
         &[
             "root: RouteError/PathMatchConditionsNotValid: route: supplied regex: /api/[a invalid. error: invalid regex: \
