@@ -598,7 +598,9 @@ impl Collected {
 
 /// Checks whether a served object depends on the object.
 fn is_used(engine: &Engine, key: &ObjectKey) -> bool {
-    if is_served_kind(&key.kind) {
+    // What the target of a policy is meant for is served without the policy.
+    let is_partly_unknown = || engine.objects().get(key).is_some_and(|object| object.body.lost_targets());
+    if is_served_kind(&key.kind) || is_partly_unknown() {
         return true;
     }
     let translator = &engine.translator;

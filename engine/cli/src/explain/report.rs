@@ -183,17 +183,15 @@ impl ExplainReport {
         let instead = running
             .map(|running| instead(running, object, name.as_deref().zip(chain_of(&way)), &facts.objects))
             .unwrap_or_default();
-        let may_concern = running.zip(name.as_ref());
+        let backends = backends(&way.answer);
+        let used: BTreeSet<&str> = backends.iter().copied().chain(object).map(|key| &*key.namespace).collect();
         // Without a virtual host, the connection is all that matters.
         let host = way.virtual_host.as_ref().map_or(request.chain_host(), |chosen| &*chosen.host);
-        let may_concern =
-            may_concern.map(|(running, name)| running.may_concern(name, (host, request.tls), &facts.objects));
-        let mut may_concern = may_concern.unwrap_or_default();
-        // A version with sections of the desired one may answer with these.
-        let decides =
-            |one: &ServedEarlier, object: &ObjectKey| one.object == *object && one.desired_sections.is_empty();
+        let concerning = running.zip(name.as_ref());
+        let mut may_concern = concerning
+            .map(|(running, name)| running.may_concern(name, (host, request.tls), &used, &facts.objects))
+            .unwrap_or_default();
         may_concern.retain(|object| !instead.iter().any(|one| decides(one, object)));
-        let backends = backends(&way.answer);
         let not_read = running.map(|running| running.not_read(host, &backends, &facts.objects)).unwrap_or_default();
         let envoys = running.zip(name.as_ref()).and_then(|(running, name)| running.envoys(name));
         let all_have_it = running.is_none() || envoys.as_ref().is_some_and(GatewayEnvoys::all_have_it);
@@ -224,6 +222,12 @@ impl ExplainReport {
             check: facts.manifests.as_ref().map(|manifests| manifests.check.clone()),
         })
     }
+}
+
+/// Returns whether an earlier version of an object is all that is served of it. A version with sections of the desired
+/// one may answer with these.
+fn decides(one: &ServedEarlier, object: &ObjectKey) -> bool {
+    one.object == *object && one.desired_sections.is_empty()
 }
 
 /// Returns the object of the route that matches, with its generation in a running Holdfast.
@@ -353,11 +357,11 @@ fn replacement(
         _ => false,
     };
     let all = || facts.replacements.iter().filter(|view| may_be && view.gateway == gateway);
-    let is_own = |view: &&ReplacementView| {
-        view.scope == RULE && Some(&view.object) == route.object.as_ref() && Some(&*view.section) == section
-    };
+    let is_own =
+        |view: &&ReplacementView| Some(&view.object) == route.object.as_ref() && Some(&*view.section) == section;
     let is_wider = |view: &&ReplacementView| {
-        view.scope != RULE && route.object.as_ref().is_none_or(|object| *object == view.object)
+        let is_include = matches!(ObjectSection::parse(&view.section), ObjectSection::Include(_));
+        view.scope != RULE && !is_include && route.object.as_ref().is_none_or(|object| *object == view.object)
     };
     all().find(is_own).or_else(|| all().find(is_wider)).cloned()
 }

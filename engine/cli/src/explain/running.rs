@@ -136,21 +136,28 @@ impl RunningFacts {
 
     /// The objects of a Gateway that are at fault or not served as desired, and that could have received the request or
     /// changed its answer: all except routes that do not claim the host. A rule that is left out, or that the last valid
-    /// version does not have, leaves its requests to other routes.
+    /// version does not have, leaves its requests to other routes. `namespaces`: those of the object of
+    /// the route and of the backends.
     pub(super) fn may_concern(
         &self,
         gateway: &str,
         (host, tls): (&str, bool),
+        namespaces: &BTreeSet<&str>,
         objects: &ObjectSnapshot,
     ) -> BTreeSet<ObjectKey> {
         let deviations = self.report.gateway(gateway).map(|state| &state.deviations);
         let steps =
             deviations.into_iter().flat_map(|all| all.broken.iter().chain(all.steps.keys().map(|node| &node.key)));
         let broken = self.report.broken_objects.iter().filter(|broken| broken.gateways.contains(gateway));
-        let reported = self.reported(gateway, host);
+        let reported = self.reported(gateway, host).into_iter().chain(self.without_gateway(objects));
         let all = steps.cloned().chain(broken.map(|broken| broken.object.key())).chain(reported);
         let all: BTreeSet<ObjectKey> = all.collect();
         let may_be_meant = |key: &ObjectKey| match self.readers.get(key) {
+            // The target that cannot be read is an object of the same namespace.
+            _ if has_lost_targets(key, objects) => {
+                let own = gateway.split_once('/').map(|(namespace, _)| namespace);
+                namespaces.contains(&*key.namespace) || own == Some(&*key.namespace)
+            }
             Some(readers) => {
                 // A request without TLS does not depend on the certificates of listeners.
                 let is_meant =
@@ -206,15 +213,19 @@ impl RunningFacts {
             finding.gateways.contains(gateway) && is_of_host
         };
         let objects = findings.filter(is_here).flat_map(|finding| &finding.objects);
-        objects.map(|subject| subject.object.key()).chain(self.without_gateway()).collect()
+        objects.map(|subject| subject.object.key()).collect()
     }
 
-    /// Objects with hosts that are in the configuration of no Gateway because of a fault, such as a route with a misspelt
-    /// parent: other objects receive their requests.
-    fn without_gateway(&self) -> impl Iterator<Item = ObjectKey> {
+    /// Objects of which a fault may concern any Gateway: with hosts that no Gateway serves, such as a route with a misspelt
+    /// parent, of which other objects receive the requests; and policies with a target that cannot be read.
+    fn without_gateway(&self, objects: &ObjectSnapshot) -> impl Iterator<Item = ObjectKey> {
         let outages = self.health.iter().flat_map(|health| &health.outages);
-        let objects = outages.filter(|finding| finding.gateways.is_empty()).flat_map(|finding| &finding.objects);
-        objects.map(|subject| subject.object.key()).filter(|key| has_hosts(&key.kind))
+        let all =
+            outages.flat_map(|finding| finding.objects.iter().map(move |subject| (finding, subject.object.key())));
+        let may_be_anywhere = |(finding, key): &(&HealthFinding, ObjectKey)| {
+            (finding.gateways.is_empty() && has_hosts(&key.kind)) || has_lost_targets(key, objects)
+        };
+        all.filter(may_be_anywhere).map(|(_, key)| key)
     }
 
     fn served(&self, backfilled: &BackfilledObject) -> ServedEarlier {
@@ -271,6 +282,11 @@ fn with_hosts(key: &ObjectKey, direct: &BTreeMap<ObjectKey, Vec<Node>>) -> BTree
         }
     }
     found
+}
+
+/// Returns whether a policy has a target that cannot be read: it may be meant for any route or listener.
+fn has_lost_targets(key: &ObjectKey, objects: &ObjectSnapshot) -> bool {
+    objects.get(key).is_some_and(|object| object.body.lost_targets())
 }
 
 /// Returns whether objects of a kind name the hosts of which they answer the requests.

@@ -153,12 +153,9 @@ impl Inherited {
 
     fn salvaged_paths(&self, conditions: &[MatchCondition], regexes: &Regexes) -> Vec<(Path, RouteOrigin)> {
         let rank = |is_known: bool| if is_known { RouteOrigin::Placeholder } else { RouteOrigin::Last };
-        match self.path(conditions, regexes) {
-            Ok(path) => {
-                let is_written = own_path(conditions, None).is_ok_and(|own| own.is_some());
-                return vec![(path, rank(is_written || !self.prefix.is_empty()))];
-            }
-            Err(_) => {}
+        if let Ok(path) = self.path(conditions, regexes) {
+            let is_written = own_path(conditions, None).is_ok_and(|own| own.is_some());
+            return vec![(path, rank(is_written || !self.prefix.is_empty()))];
         }
         let below = self.narrowed(conditions).into_iter().map(|below| below.prefix);
         let below = below.filter(|prefix| *prefix != self.prefix).map(|prefix| Path::Prefix(prefix.into()));

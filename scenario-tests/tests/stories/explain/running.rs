@@ -177,7 +177,15 @@ async fn objects_without_a_gateway(world: World) -> Result<()> {
     let url = format!("http://d.test:{port}/");
     let explained = explain(&world, &holdfast, &["GET", &url]).await?;
     ensure!(explained.code != Some(0), "{}", explained.output());
-    Ok(())
+    // The target that cannot be read may be the route of the request.
+    let policy = "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\n\
+                  metadata: {name: lost, namespace: NAMESPACE}\n\
+                  spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, nam: all}], timeouts: {request: 1s}}\n";
+    let unrelated = format!("http://e.test:{port}/");
+    world.write("policy.yaml", policy.replace("NAMESPACE", "default"))?;
+    comes_to_explain(&world, &holdfast, &unrelated, 3, &["TrafficPolicy default/lost"]).await?;
+    world.write("policy.yaml", policy.replace("NAMESPACE", "other"))?;
+    comes_to_explain(&world, &holdfast, &unrelated, 0, &["echo"]).await
 }
 
 /// A connection that gets the last valid version of a certificate; plain requests do not depend on it.

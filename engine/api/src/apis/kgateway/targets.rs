@@ -18,6 +18,10 @@ pub const TARGETS_MAX: usize = 16;
 /// Number of targets of one policy that are read; a policy over the other limit is closed at every one of them.
 pub const TARGETS_READ_MAX: usize = 1024;
 
+/// What follows from a target of which not even the object is known.
+const UNKNOWN: &str = "; what this target is meant for is served without the policy, unless the previous version of \
+                       the policy has the same target";
+
 /// The targets of a policy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Targets {
@@ -106,6 +110,12 @@ fn one<T: PolicyTarget>(written: &Value, field: &str, found: &mut Found, lost: &
     let before = found.faults.len();
     let read = found.typed(field, written).or_else(|| T::guessed(written));
     *lost |= read.is_none() || (found.faults.len() > before && !T::is_certain(written));
+    if read.is_none()
+        && let Some(fault) =
+            found.faults.get_mut(before..).and_then(|own| own.iter_mut().find(|fault| fault.is_error()))
+    {
+        fault.message.push_str(UNKNOWN);
+    }
     let target: T = read?;
     let (group, kind) = target.object();
     if !may_be_written(&found.key.kind, group, kind) {

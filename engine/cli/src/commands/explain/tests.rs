@@ -105,6 +105,21 @@ fn a_named_rule_and_a_missing_backend_have_their_replacement() {
 }
 
 #[test]
+fn the_replacement_of_an_include_is_its_own() {
+    let proxies = "{apiVersion: projectcontour.io/v1, kind: HTTPProxy, metadata: {name: root, namespace: shop}, spec: \
+                   {virtualhost: {fqdn: shop.test}, includes: [{name: one, conditions: [{prefix: /one}]}, \
+                   {name: two, conditions: [{prefix: /two}]}]}}";
+    let folder = folder(proxies);
+    for (path, section) in [("one", "includes[0]"), ("two", "includes[1]")] {
+        let url = format!("http://shop.test:8080/{path}");
+        let report = explained(folder.path(), &["--httpproxy-http", "8080", "GET", &url]).unwrap();
+        let replacement = report.replacement.unwrap();
+        assert_eq!(replacement.section, section);
+        assert!(replacement.message.contains(path), "{}", replacement.message);
+    }
+}
+
+#[test]
 fn unusable_requests_are_errors_of_usage() {
     let folder = folder(&manifests());
     for line in [["GET", "shop.example.com/cart"], ["G T", "http://shop.example.com/"]] {
