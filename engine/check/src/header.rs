@@ -170,6 +170,11 @@ fn token(what: &'static str, name: &str) -> Result<(), HeaderFault> {
     }
 }
 
+/// Returns whether a request or response can have a header of this name, of any length.
+pub fn is_possible(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(is_token_character)
+}
+
 fn is_token_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character)
 }

@@ -257,14 +257,14 @@ pub fn allowed(switch: Option<bool>) -> Option<String> {
 }
 
 /// Returns names of headers in lower case: clients may write them in any case. A name that no request can have protects
-/// nothing.
+/// nothing; a blank before or after a name is a mistake.
 pub fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> Names {
-    names.into_iter().filter(|name| is_possible(name)).map(str::to_ascii_lowercase).collect()
+    names.into_iter().map(str::trim).filter(|name| is_possible(name)).map(str::to_ascii_lowercase).collect()
 }
 
 /// Returns whether a header can have this name. Pseudo headers can be rewritten by some policies.
 pub fn is_possible(name: &str) -> bool {
-    header::name(name.strip_prefix(':').unwrap_or(name)).is_ok()
+    header::is_possible(name.strip_prefix(':').unwrap_or(name))
 }
 
 /// The header name under which a rewrite of the host is recorded.

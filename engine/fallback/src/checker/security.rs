@@ -73,11 +73,13 @@ impl Security {
             if let Some(edits) = request_header_modifier {
                 let removed = edits.remove.iter().flatten().map(String::as_str);
                 let overwritten = edits.set.iter().flatten().map(|header| header.name.as_str());
-                let names = removed.chain(overwritten).filter(|name| header::modifiable_name(name).is_ok());
+                let names = removed.chain(overwritten).map(str::trim);
+                let names = names.filter(|name| header::modifiable_name(name).is_ok());
                 security.cleansed.extend(names.map(str::to_ascii_lowercase));
             }
             if let Some(edits) = response_header_modifier {
-                let names = edits.remove.iter().flatten().filter(|name| header::modifiable_name(name).is_ok());
+                let names = edits.remove.iter().flatten().map(|name| name.trim());
+                let names = names.filter(|name| header::modifiable_name(name).is_ok());
                 security.withheld.extend(names.map(|name| name.to_ascii_lowercase()));
             }
             let name = extension_ref.as_ref().map(|named| format!("{} {}", named.kind, named.name));

@@ -201,6 +201,7 @@ fn transformed(transform: Option<Transform>) -> (BTreeSet<String>, BTreeSet<Stri
 
 fn lower(names: impl Iterator<Item = std::sync::Arc<str>>) -> BTreeSet<String> {
     // No request has a header with any other name.
-    let is_possible = |name: &str| name.is_empty() || header::name(name.trim_start_matches(':')).is_ok();
-    names.filter(|name| is_possible(name)).map(|name| name.to_ascii_lowercase()).collect()
+    let is_possible = |name: &str| name.is_empty() || header::is_possible(name.trim_start_matches(':'));
+    let names = names.map(|name| name.trim().to_ascii_lowercase());
+    names.filter(|name| is_possible(name)).collect()
 }

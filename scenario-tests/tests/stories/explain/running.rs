@@ -188,10 +188,11 @@ async fn objects_without_a_gateway(world: World) -> Result<()> {
     comes_to_explain(&world, &holdfast, &unrelated, 0, &["echo"]).await
 }
 
-/// A connection that gets the last valid version of a certificate; plain requests do not depend on it.
+/// A connection that gets the last valid version of a certificate; plain requests do not depend on it, nor does another
+/// Gateway with a listener of the same name and host.
 async fn last_valid_certificate(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let (http, https) = (world.port()?, world.port()?);
+    let (http, https, elsewhere) = (world.port()?, world.port()?, world.port()?);
     let (wild, other) = (Certificate::of(&["*.example.com"])?, Certificate::of(&["other.test"])?);
     let secrets = |wild: String| manifests::documents(&[wild, other.secret("default", "other")]);
     world.write("secrets.yaml", secrets(wild.secret("default", "wild")))?;
@@ -199,6 +200,8 @@ async fn last_valid_certificate(world: World) -> Result<()> {
     let listeners =
         [http_listener(http), secure("wild", "*.example.com", "wild"), secure("other", "other.test", "other")];
     world.gateway_with(&listeners.concat())?;
+    let of_second = https_listener("wild", elsewhere, "*.example.com", &["other"]);
+    world.write("second.yaml", manifests::gateway("second", &of_second))?;
     world.route("all", &format!("rules:\n{}", rule("{type: PathPrefix, value: /}", "echo")))?;
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&BACKFILL)).await?;
     let at_wild = get(https, "/").host("a.example.com").tls(wild.trust("a.example.com"));
@@ -210,6 +213,9 @@ async fn last_valid_certificate(world: World) -> Result<()> {
     let words = ["last valid    Secret default/wild: generation 1", "data", "forwarded to Service default/echo"];
     comes_to_explain(&world, &holdfast, &url, 1, &words).await?;
     at_wild.reaches("echo").await?;
+    let second = explain(&world, &holdfast, &["GET", &format!("https://a.example.com:{elsewhere}/")]).await?;
+    second.expect_output(&["gateway       default/second"])?;
+    ensure!(!second.output().contains("last valid"), "{}", second.output());
     comes_to_explain(&world, &holdfast, &format!("https://other.test:{https}/"), 0, &["forwarded"]).await?;
     comes_to_explain(&world, &holdfast, &format!("http://a.example.com:{http}/"), 0, &["forwarded"]).await
 }

@@ -103,7 +103,7 @@ impl Together {
 
 /// Returns the names of headers that a filter can change. Translation drops every other name, so it protects nothing.
 fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> Names {
-    protection::names(names.into_iter().filter(|name| header::modifiable_name(name).is_ok()))
+    protection::names(names.into_iter().map(str::trim).filter(|name| header::modifiable_name(name).is_ok()))
 }
 
 fn filters_of(filters: &[Filter], sheet: &mut Sheet) {

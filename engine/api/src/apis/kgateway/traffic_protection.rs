@@ -111,7 +111,7 @@ pub(super) fn changed(filter: Option<&HeaderFilter>) -> (Names, Names) {
     let name = |header: &Header| {
         let Header { name, value: _, secret_ref } = header;
         let of_secret = || secret_ref.as_ref().and_then(|reference| reference.key.clone());
-        name.clone().or_else(of_secret).unwrap_or_default().to_ascii_lowercase()
+        name.clone().or_else(of_secret).unwrap_or_default().trim().to_ascii_lowercase()
     };
     let removed = names(remove.iter().flatten().map(|name| &**name));
     // Without a name, every entry of the Secret may be a header.

@@ -104,6 +104,36 @@ fn a_named_rule_and_a_missing_backend_have_their_replacement() {
     assert!(text.contains("weight 1 of 10, 0 endpoints: answers 500\n"), "{text}");
 }
 
+/// Policies of a Gateway: a condition on a header, which the ListenerPolicy may change before.
+const HEADERS: &str = "
+---
+apiVersion: gateway.kgateway.dev/v1alpha1
+kind: TrafficPolicy
+metadata: {name: roles, namespace: shop}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: public}]
+  rbac: {policy: {matchExpressions: [\"request.headers['role'] == 'admin'\"]}}
+---
+apiVersion: gateway.kgateway.dev/v1alpha1
+kind: ListenerPolicy
+metadata: {name: early, namespace: shop}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: public}]
+  default: {httpSettings: {earlyRequestHeaderModifier: {set: [{name: role, value: guest}]}}}
+";
+
+#[test]
+fn a_condition_on_headers_that_may_have_changed_is_not_evaluated() {
+    let outcome = |text: &str| {
+        let folder = folder(&format!("{}{text}", manifests()));
+        let line = ["-H", "role: admin", "GET", "http://shop.example.com/cart"];
+        explained(folder.path(), &line).unwrap().outcome
+    };
+    let (roles, _) = HEADERS.rsplit_once("---").unwrap();
+    assert_eq!(outcome(roles), RequestOutcome::Served);
+    assert_eq!(outcome(HEADERS), RequestOutcome::Unknown);
+}
+
 #[test]
 fn the_replacement_of_an_include_is_its_own() {
     let proxies = "{apiVersion: projectcontour.io/v1, kind: HTTPProxy, metadata: {name: root, namespace: shop}, spec: \

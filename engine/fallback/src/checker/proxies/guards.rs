@@ -266,11 +266,10 @@ fn kept(edits: &HeaderEdits, policy: &Option<HeadersPolicy>, is_client: bool) ->
     let gone: Vec<&Arc<str>> = edits.remove.iter().chain(set).collect();
     let removed = policy.iter().flat_map(|policy| policy.remove.iter().flatten());
     let overwritten = policy.iter().filter(|_| is_client).flat_map(|policy| policy.set.iter().flatten());
-    let wanted = removed.chain(overwritten.map(|header| &header.name));
+    let wanted = removed.chain(overwritten.map(|header| &header.name)).map(|name| name.trim());
     // No request or response has a header with any other name.
-    let is_long = |name: &str| name.len() > header::NAME_BYTES_MAX;
-    let is_possible = |name: &&Arc<str>| is_long(name) || header::name(name.trim_start_matches(':')).is_ok();
-    wanted.filter(is_possible).find(|wanted| !gone.iter().any(|name| name.eq_ignore_ascii_case(wanted))).cloned()
+    let mut wanted = wanted.filter(|name| header::is_possible(name.trim_start_matches(':')));
+    wanted.find(|wanted| !gone.iter().any(|name| name.eq_ignore_ascii_case(wanted))).map(Arc::from)
 }
 
 /// A host in its desired form, and in the form in which it would be served.
