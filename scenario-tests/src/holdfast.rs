@@ -94,13 +94,14 @@ impl HoldfastOptions {
 }
 
 /// The diagnostics pages, below `/debug/`.
-pub const PAGES: [&str; 10] = [
+pub const PAGES: [&str; 11] = [
     "config/fallback",
     "config/successful",
     "config/failed",
     "config/raw-error",
     "graph",
     "plan",
+    "process",
     "envoys",
     "faults",
     "statuses",

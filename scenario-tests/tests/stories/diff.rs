@@ -375,13 +375,22 @@ async fn secrets_stay_secret(world: World) -> Result<()> {
     let args = ["--metrics", &metrics, "--file", &file];
     let finished = command(&world, &holdfast, "collect", &args).await?;
     ensure!(
-        finished.expect_code(0)?.stdout.contains(": 16 files") && !finished.stdout.contains("without"),
+        finished.expect_code(0)?.stdout.contains(": 17 files") && !finished.stdout.contains("without"),
         "{finished:?}"
     );
     let mut archive = Vec::new();
     GzDecoder::new(File::open(&file)?).read_to_end(&mut archive)?;
     let archive = String::from_utf8_lossy(&archive);
-    for word in ["health.json", "log.txt", "read all objects", "metrics.txt", "holdfast_", "certificate of"] {
+    for word in [
+        "health.json",
+        "log.txt",
+        "read all objects",
+        "metrics.txt",
+        "holdfast_",
+        "certificate of",
+        "process.json",
+        "--data-dir",
+    ] {
         ensure!(archive.contains(word), "{word} is not in the archive");
     }
     for word in ["hunter2", "BEGIN", "MII"] {

@@ -14,6 +14,7 @@ pub mod input_metrics;
 pub mod metrics;
 pub mod namespace_metrics;
 mod pages;
+mod process;
 mod register;
 pub mod shared_metrics;
 

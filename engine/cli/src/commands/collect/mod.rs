@@ -17,7 +17,7 @@ use crate::output;
 use crate::printable::plain;
 
 /// The pages of diagnostics, each with its name in the archive.
-const PAGES: [(&str, &str); 14] = [
+const PAGES: [(&str, &str); 15] = [
     ("/debug/health", "health.json"),
     ("/debug/config/fallback", "config-fallback.json"),
     ("/debug/config/successful", "config-successful.json"),
@@ -31,6 +31,7 @@ const PAGES: [(&str, &str); 14] = [
     ("/debug/faults", "faults.json"),
     ("/debug/statuses", "statuses.json"),
     ("/debug/envoys", "envoys.json"),
+    ("/debug/process", "process.json"),
     ("/debug/log", "log.txt"),
 ];
 /// The page of metrics.
