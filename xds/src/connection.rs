@@ -34,6 +34,7 @@ use crate::cursor::Cursor;
 use crate::endpoints::endpoints_name;
 use crate::limits::{NAME_BYTES_MAX, NAMES_MAX};
 use crate::response::Response;
+use crate::view::{self, EnvoyResource};
 use crate::{Outcome, ResourceType, Snapshot, Version};
 use crate::{delta, sotw, verdict};
 
@@ -108,6 +109,11 @@ impl Connection {
     /// Returns the variant of the protocol.
     pub fn protocol(&self) -> Protocol {
         self.protocol
+    }
+
+    /// Returns every existing resource with a subscription of the client, by type and name.
+    pub fn resources(&self) -> Vec<EnvoyResource> {
+        ResourceType::ALL.into_iter().flat_map(|kind| view::resources_of(self.cursor(kind))).collect()
     }
 
     pub(crate) fn cursor(&self, kind: ResourceType) -> &Cursor {

@@ -65,7 +65,7 @@ fn respond(
 fn client(stream: &StreamState) -> ClientConfig {
     let node =
         Node { id: stream.envoy.node.to_string(), cluster: stream.envoy.fleet.to_string(), ..Default::default() };
-    let resources = view::resources(&stream.connection());
+    let resources = stream.connection().resources();
     ClientConfig {
         node: Some(node),
         generic_xds_configs: resources.into_iter().map(resource).collect(),

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 
+use crate::accepted::AcceptedResources;
 use crate::connection::Protocol;
 use crate::due::{DueQueue, DueResource, LastSent};
 use crate::flight::{Flights, SentName};
@@ -51,6 +52,8 @@ pub(crate) struct Cursor {
     pub(crate) parked: DueQueue,
     pub(crate) refusals: RefusedContents,
     pub(crate) flights: Flights,
+    /// Acknowledged resources that are not the current ones.
+    pub(crate) accepted: AcceptedResources,
     /// Resources that the client reported when it connected, as long as nothing else was sent for them.
     claims: BTreeMap<Arc<str>, Version>,
     /// Resources that the client already had when they, or other versions of them, were due; not reported yet.
@@ -83,6 +86,7 @@ impl Cursor {
             parked: DueQueue::default(),
             refusals: RefusedContents::default(),
             flights: Flights::default(),
+            accepted: AcceptedResources::default(),
             claims: BTreeMap::new(),
             met: Vec::new(),
         }
@@ -128,6 +132,28 @@ impl Cursor {
             (ResourceType::Endpoints, Protocol::Sotw) => usize::MAX,
             (ResourceType::Endpoints | ResourceType::Route | ResourceType::Secret, _) => 1,
         }
+    }
+
+    /// Records the answer that the client has applied what was sent.
+    ///
+    /// Secrets are an exception: an Envoy acknowledges the repeat of a refused secret without using it.
+    pub(crate) fn accept(&mut self, nonce: u64, items: &[SentName]) {
+        for item in items.iter().filter(|item| item.is_current && self.kind != ResourceType::Secret) {
+            self.flights.outdate(&item.name, nonce);
+            // A client ignores what it does not subscribe to any more.
+            let is_ignored = !self.wants(&item.name);
+            let is_current = self.seen.get(&item.name).map(|resource| resource.version) == item.version;
+            match item.resource.as_ref().filter(|_| !is_current && !is_ignored) {
+                Some(resource) => self.accepted.keep(item.name.clone(), resource.clone()),
+                None => self.accepted.forget(&item.name),
+            }
+        }
+    }
+
+    /// Records the beginning of a subscription: a client forgets what it does not subscribe to.
+    fn begin_to_accept(&mut self, name: &str) {
+        self.accepted.forget(name);
+        self.flights.outdate(name, u64::MAX);
     }
 
     /// Returns a name in the form that the snapshot shares, if it is there.
@@ -288,6 +314,10 @@ impl Cursor {
             // the same content.
             DueResource { since: now, ..due }
         } else {
+            // Whatever is sent and not answered is recorded with its answer.
+            if let Some(old) = old.filter(|_| !self.flights.has(name) && self.kind != ResourceType::Secret) {
+                self.accepted.becomes_earlier(name.clone(), old.clone());
+            }
             let held = match old {
                 Some(old) => self.held(old),
                 None if self.names.contains(name) => LastSent::Absent,
@@ -295,6 +325,10 @@ impl Cursor {
             };
             self.due(held, now)
         };
+        if !self.seen.contains_key(name) && !self.can_report_absence() {
+            // The client forgets the resource when nothing refers to it.
+            self.accepted.lose(name.clone());
+        }
         // A name that already waits keeps its position, also a refused one: its client still has the older version. A
         // removal waits for the other changes of its snapshot.
         if !self.seen.contains_key(name) {
@@ -333,6 +367,7 @@ impl Cursor {
             due.again = true;
             due
         } else {
+            self.begin_to_accept(&name);
             self.due(held, now)
         };
         self.names.insert(name.clone());
@@ -359,12 +394,14 @@ impl Cursor {
         for (name, held) in held {
             rest.remove(&name);
             if !self.names.contains(&name) {
+                self.begin_to_accept(&name);
                 let due = self.due(held, now);
                 self.place(name, due);
             }
         }
         for name in rest {
             if !self.names.contains(&name) {
+                self.accepted.forget(&name);
                 let due = self.due(LastSent::Nothing, now);
                 self.place(name, due);
             }
@@ -425,7 +462,11 @@ impl Cursor {
         self.met.extend(claimed.map(|version| (name.clone(), version)));
         let resource = self.seen.get(&name).cloned();
         let version = resource.as_ref().map(|resource| resource.version);
-        Some((SentName { name, version, before: due.held }, resource, due.since))
+        Some((
+            SentName { name, version, resource: resource.clone(), is_current: true, before: due.held },
+            resource,
+            due.since,
+        ))
     }
 
     /// Takes the first removal out of its queue, if it was due at `until`.
@@ -436,6 +477,6 @@ impl Cursor {
         }
         let name = name.clone();
         let due = self.removals.take(&name)?;
-        Some((SentName { name, version: None, before: due.held }, due.since))
+        Some((SentName { name, version: None, resource: None, is_current: true, before: due.held }, due.since))
     }
 }

@@ -15,7 +15,7 @@ use crate::counts::{FleetCounters, PushCounts};
 use crate::history::StreamHistory;
 use crate::limits::REFUSED_MAX;
 use crate::silence::{ClientActivity, LostEnvoys, SilentEnvoy};
-use crate::view::{self, EnvoyResource, EnvoyView};
+use crate::view::{EnvoyResource, EnvoyView};
 use crate::{EnvoyId, Offers, ResourceType, Version};
 
 /// The resources that each fleet should have; all clones share the same state.
@@ -172,7 +172,7 @@ impl Fleets {
     /// fleet is the last one.
     pub fn resources_of(&self, node: &str) -> Vec<(Arc<str>, Vec<EnvoyResource>)> {
         let streams = self.streams().into_iter().filter(|stream| *stream.envoy.node == *node);
-        streams.map(|stream| (stream.envoy.fleet.clone(), view::resources(&stream.connection()))).collect()
+        streams.map(|stream| (stream.envoy.fleet.clone(), stream.connection().resources())).collect()
     }
 
     /// Returns the number of connected Envoys, by fleet; fleets without any are left out.

@@ -1,10 +1,10 @@
 //! Responses that were sent and not answered yet.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::Version;
 use crate::due::LastSent;
+use crate::{Resource, Version};
 
 /// One unanswered response.
 #[derive(Debug)]
@@ -23,6 +23,10 @@ pub(crate) struct SentName {
     pub(crate) name: Arc<str>,
     /// The version that was sent; `None` where the response reports that there is no such resource.
     pub(crate) version: Option<Version>,
+    /// The resource that was sent.
+    pub(crate) resource: Option<Arc<Resource>>,
+    /// Whether the answer shows what the client has: it has not forgotten the name, nor answered a newer response.
+    pub(crate) is_current: bool,
     /// What was sent to the client before.
     pub(crate) before: LastSent,
 }
@@ -52,44 +56,74 @@ impl UnansweredResponse {
 
 /// The unanswered responses of one type, in the order in which they were sent.
 #[derive(Debug, Default)]
-pub(crate) struct Flights(VecDeque<UnansweredResponse>);
+pub(crate) struct Flights {
+    all: VecDeque<UnansweredResponse>,
+    /// The number of unanswered responses with each name.
+    names: BTreeMap<Arc<str>, usize>,
+}
 
 impl Flights {
     pub(crate) fn push(&mut self, flight: UnansweredResponse) {
-        self.0.push_back(flight);
+        for item in &flight.items {
+            *self.names.entry(item.name.clone()).or_default() += 1;
+        }
+        self.all.push_back(flight);
     }
 
     /// Removes and returns the response that is answered; `None` for a nonce that is stale or unknown.
     pub(crate) fn land(&mut self, nonce: &str) -> Option<UnansweredResponse> {
         let nonce = nonce.parse::<u64>().ok()?;
-        let at = self.0.iter().position(|flight| flight.nonce == nonce)?;
-        self.0.remove(at)
+        let at = self.all.iter().position(|flight| flight.nonce == nonce)?;
+        let flight = self.all.remove(at)?;
+        for item in &flight.items {
+            if let Some(count) = self.names.get_mut(&item.name) {
+                *count -= 1;
+                if *count == 0 {
+                    self.names.remove(&item.name);
+                }
+            }
+        }
+        Some(flight)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
+    }
+
+    /// Returns whether a name is in an unanswered response.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
+    /// Records that the answers to responses with a name, older than `nonce`, do not show any more what the client has.
+    pub(crate) fn outdate(&mut self, name: &str, nonce: u64) {
+        if self.has(name) {
+            let older = self.all.iter_mut().filter(|flight| flight.nonce < nonce);
+            let items = older.flat_map(|flight| &mut flight.items).filter(|item| &*item.name == name);
+            items.for_each(|item| item.is_current = false);
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &UnansweredResponse> {
-        self.0.iter()
+        self.all.iter()
     }
 
     /// Returns the nonce of the oldest response.
     pub(crate) fn oldest(&self) -> Option<u64> {
-        self.0.front().map(|flight| flight.nonce)
+        self.all.front().map(|flight| flight.nonce)
     }
 
     /// Returns the snapshot since which the oldest unanswered addition or change was due.
     pub(crate) fn oldest_change(&self) -> Option<u64> {
-        self.0.iter().filter_map(|flight| flight.changes_since).min()
+        self.all.iter().filter_map(|flight| flight.changes_since).min()
     }
 
     /// Returns the snapshot since which the oldest unanswered removal was due.
     pub(crate) fn oldest_removal(&self) -> Option<u64> {
-        self.0.iter().filter_map(|flight| flight.removals_since).min()
+        self.all.iter().filter_map(|flight| flight.removals_since).min()
     }
 }

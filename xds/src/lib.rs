@@ -9,6 +9,7 @@
 //! [`response::Response`]s; [`serve`] writes them, and reports the start and end of streams and each [`Answer`] as
 //! [`Notice`]s.
 
+mod accepted;
 mod admission;
 mod ads;
 mod answer;

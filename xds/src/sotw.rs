@@ -76,7 +76,9 @@ impl Cursor {
         let target = self.seen.iter().filter(|(name, _)| self.wants(name));
         // The version of a type is that of the last accepted response, and covers all of its resources.
         if version == version_of(target.map(|(name, resource)| (&**name, Some(resource.version)))) {
-            self.changes.drain();
+            for (name, _) in self.changes.drain() {
+                self.accepted.lose(name);
+            }
             self.owed = false;
             self.meet_all();
         }

@@ -24,6 +24,7 @@ pub(crate) fn land(
     now: u64,
 ) -> Vec<ClientVerdict> {
     let Some(error) = error else {
+        cursor.accept(flight.nonce, &flight.items);
         return verdicts(cursor, Outcome::Acknowledged, names_of(&flight.items));
     };
     let refused = || Outcome::Refused { message: scrub(error) };
@@ -65,7 +66,10 @@ pub(crate) fn land(
         refuse(cursor, item, since);
     }
     match rest {
-        RestOfResponse::Applied => result.extend(verdicts(cursor, Outcome::Acknowledged, names_of(&others))),
+        RestOfResponse::Applied => {
+            cursor.accept(flight.nonce, &others);
+            result.extend(verdicts(cursor, Outcome::Acknowledged, names_of(&others)));
+        }
         RestOfResponse::Unknown => others.into_iter().for_each(|item| retry(cursor, item, company, since)),
     }
     result
@@ -102,6 +106,7 @@ fn refuse(cursor: &mut Cursor, item: SentName, since: u64) {
 /// Sends a resource that was refused together with others once more, with fewer others. Names that wait for it keep
 /// waiting, also with a newer content.
 fn retry(cursor: &mut Cursor, item: SentName, company: usize, since: u64) {
+    cursor.accepted.lose(item.name.clone());
     let mut due = cursor.lift(&item.name, since);
     if cursor.seen.contains_key(&item.name) {
         due.since = due.since.min(since);

@@ -1,17 +1,17 @@
 //! Diagnostic view of a connected Envoy: names and versions, never contents.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ResourceType;
-use crate::connection::{Connection, Protocol};
+use crate::connection::Protocol;
 use crate::cursor::Cursor;
 use crate::due::LastSent;
 use crate::fleets::StreamState;
 use crate::history::StreamHistory;
+use crate::{Resource, ResourceType};
 
 /// One connected Envoy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -71,7 +71,7 @@ pub enum ResourceStatus {
 }
 
 /// A resource to which an Envoy subscribed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct EnvoyResource {
     /// The type.
     pub kind: ResourceType,
@@ -81,6 +81,8 @@ pub struct EnvoyResource {
     pub version: String,
     /// The status of that version.
     pub status: ResourceStatus,
+    /// The resource that the Envoy has acknowledged; unset if it has none, or acknowledged it on an earlier connection.
+    pub acknowledged: Option<Arc<Resource>>,
 }
 
 impl EnvoyView {
@@ -130,25 +132,24 @@ impl TypeView {
     }
 }
 
-/// Returns every existing resource with a subscription of the client, by type and name.
-pub(crate) fn resources(connection: &Connection) -> Vec<EnvoyResource> {
-    ResourceType::ALL.into_iter().flat_map(|kind| resources_of(connection.cursor(kind))).collect()
-}
-
-fn resources_of(cursor: &Cursor) -> impl Iterator<Item = EnvoyResource> {
-    let flying: BTreeSet<&str> =
-        cursor.flights.iter().flat_map(|flight| flight.items.iter().map(|item| &*item.name)).collect();
+/// Returns every existing resource of a type with a subscription of the client.
+pub(crate) fn resources_of(cursor: &Cursor) -> impl Iterator<Item = EnvoyResource> {
     let wanted = cursor.seen.iter().filter(|(name, _)| cursor.wants(name));
     wanted.map(move |(name, resource)| {
         let status = if cursor.parked.get(name).is_some() {
             ResourceStatus::Refused
         } else if let Some(due) = cursor.changes.get(name) {
             if matches!(due.held, LastSent::Has { .. }) { ResourceStatus::Stale } else { ResourceStatus::NotSent }
-        } else if flying.contains(&**name) {
+        } else if cursor.flights.has(name) {
             ResourceStatus::Stale
         } else {
             ResourceStatus::Synced
         };
-        EnvoyResource { kind: cursor.kind, name: name.clone(), version: resource.version.to_string(), status }
+        let acknowledged = match status {
+            ResourceStatus::Synced => Some(resource.clone()),
+            _ => cursor.accepted.get(name).cloned(),
+        };
+        let version = resource.version.to_string();
+        EnvoyResource { kind: cursor.kind, name: name.clone(), version, status, acknowledged }
     })
 }

@@ -50,7 +50,7 @@ async fn listed_with_their_state(world: World) -> Result<()> {
         finished.expect_code(code)?.expect_output(words)?;
         Ok(())
     };
-    let acknowledged = format!("{node} has acknowledged");
+    let acknowledged = format!("{node} has acknowledged it");
     let words = [
         "virtual host",
         "path /one or below: rules[0]: to service/default/one/8080  [HTTPRoute default/one]",
@@ -73,6 +73,9 @@ async fn listed_with_their_state(world: World) -> Result<()> {
     signal(envoy.id(), "STOP");
     world.route("two", &prefix("/two", "one"))?;
     until("it is behind", || list(&[], 1, &["behind for", "RDS", "sent and not acknowledged"])).await?;
+    let finished = world.command(&["config", "--diagnostics", &diagnostics, "routes", "--envoy", &node]).await?;
+    finished.expect_code(0)?.expect_output(&["has acknowledged it; version ", "was sent and is not acknowledged"])?;
+    ensure!(finished.stdout.contains("/one") && !finished.stdout.contains("/two"), "{}", finished.stdout);
     until("it does not answer", || list(&[], 1, &["does not answer for"])).await?;
     signal(envoy.id(), "CONT");
     get(port, "/two").comes_to_reach("one").await?;

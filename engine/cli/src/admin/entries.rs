@@ -1,6 +1,7 @@
-//! The page `/debug/config/entries`: a part of the published configuration, with the objects beside each entry.
+//! The page `/debug/config/entries`: a part of the published configuration, or of what an Envoy has acknowledged, with the
+//! objects beside each entry.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_envoy::listing::{ConfigPart, ListedEntry, entries};
@@ -18,13 +19,19 @@ pub(super) struct EntriesQuery {
 }
 
 /// A resource at the Envoy of the query.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AtEnvoy {
     /// The state of the version that the Envoy should have; unset if it has not subscribed to the resource.
     status: Option<ResourceStatus>,
+    /// The version that the Envoy should have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
     /// Whether that is the published version: an Envoy may have a configuration of its own.
     is_published: bool,
+    /// The version that the Envoy has acknowledged, which the entry is of; unset if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acknowledged: Option<String>,
 }
 
 /// An entry with its Gateway.
@@ -78,22 +85,53 @@ impl EntriesQuery {
             return Err(format!("nothing is published for Gateway {unknown}; Gateways: {}", known.join(", ")));
         }
         let wanted = published.iter().filter(|(name, _)| gateway.is_none_or(|wanted| wanted == &***name));
-        let of_gateway = |(name, snapshot): (&Arc<str>, &Snapshot)| {
-            let entries = entries(self.part, snapshot, self.host.as_deref());
-            let at = |entry: &ListedEntry| envoy.as_ref().map(|(_, resources)| self.at(entry, resources));
-            let entries = entries.into_iter().map(|entry| {
-                let envoy = at(&entry);
-                EntryOfGateway { gateway: name.clone(), entry, envoy }
-            });
-            entries.collect::<Vec<_>>()
+        let of_gateway = |(name, snapshot): (&Arc<str>, &Snapshot)| match &envoy {
+            Some((_, resources)) => self.at_envoy(name, snapshot, resources),
+            None => {
+                let entries = entries(self.part, snapshot, self.host.as_deref()).into_iter();
+                entries.map(|entry| EntryOfGateway { gateway: name.clone(), entry, envoy: None }).collect()
+            }
         };
         Ok(json!({ "part": self.part.name(), "entries": wanted.flat_map(of_gateway).collect::<Vec<_>>() }))
     }
 
-    fn at(&self, entry: &ListedEntry, resources: &[EnvoyResource]) -> AtEnvoy {
+    /// Returns the entries of what an Envoy has acknowledged. A resource of which nothing is known there has one entry
+    /// without content.
+    fn at_envoy(&self, gateway: &Arc<str>, published: &Snapshot, resources: &[EnvoyResource]) -> Vec<EntryOfGateway> {
         let kind = self.part.kind();
-        let own = resources.iter().find(|resource| resource.kind == kind && resource.name == entry.resource);
-        AtEnvoy { status: own.map(|own| own.status), is_published: own.is_some_and(|own| own.version == entry.version) }
+        let own: BTreeMap<&str, &EnvoyResource> =
+            resources.iter().filter(|resource| resource.kind == kind).map(|own| (&*own.name, own)).collect();
+        let published_names = published.of(kind).keys().map(|name| &**name);
+        let names: BTreeSet<&str> = published_names.chain(own.keys().copied()).collect();
+        let of_name = |name: &str| {
+            let (own, published) = (own.get(name).copied(), published.get(kind, name));
+            let at = AtEnvoy::new(own, published.map(|resource| resource.version.to_string()));
+            let mut all = match own.and_then(|own| own.acknowledged.as_ref()) {
+                Some(acknowledged) => {
+                    let mut snapshot = Snapshot::default();
+                    snapshot.insert(kind, acknowledged.clone());
+                    entries(self.part, &snapshot, self.host.as_deref())
+                }
+                None if self.host.is_some() => Vec::new(),
+                None => vec![ListedEntry::unknown(name, published.map(|resource| &**resource))],
+            };
+            all.drain(..)
+                .map(|entry| EntryOfGateway { gateway: gateway.clone(), entry, envoy: Some(at.clone()) })
+                .collect::<Vec<_>>()
+        };
+        names.into_iter().flat_map(of_name).collect()
+    }
+}
+
+impl AtEnvoy {
+    fn new(own: Option<&EnvoyResource>, published: Option<String>) -> Self {
+        let version = own.map(|own| own.version.clone());
+        Self {
+            status: own.map(|own| own.status),
+            is_published: version.is_some() && version == published,
+            version,
+            acknowledged: own.and_then(|own| own.acknowledged.as_ref()).map(|resource| resource.version.to_string()),
+        }
     }
 }
 

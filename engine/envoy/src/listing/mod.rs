@@ -116,6 +116,18 @@ impl ListedEntry {
         }
     }
 
+    /// A resource without its content.
+    pub fn unknown(name: &str, resource: Option<&Resource>) -> Self {
+        Self {
+            resource: name.into(),
+            version: resource.map(|resource| resource.version.to_string()).unwrap_or_default(),
+            host: None,
+            matches: String::new(),
+            action: String::new(),
+            owners: resource.into_iter().flat_map(|resource| origins(&resource.origins)).collect(),
+        }
+    }
+
     /// A resource that cannot be decoded, which no resource of Holdfast is known to be.
     fn undecodable(resource: &Resource) -> Vec<Self> {
         vec![Self::new(resource, "", "cannot be decoded")]

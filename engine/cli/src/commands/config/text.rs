@@ -31,7 +31,9 @@ struct ShownEntry {
 #[serde(rename_all = "camelCase")]
 struct ShownState {
     status: Option<ResourceStatus>,
+    version: Option<String>,
     is_published: bool,
+    acknowledged: Option<String>,
 }
 
 /// Formats the page. `node` is the Envoy of the query, and `host` the host.
@@ -51,6 +53,9 @@ pub(super) fn format(page: &ConfigPage, node: Option<&str>, host: Option<&str>) 
             let state = node.zip(entry.envoy.as_ref()).map(|(node, state)| at(node, state)).unwrap_or_default();
             line(&mut text, &format!("{}  {}  version {}{state}", entry.gateway, entry.resource, entry.version));
         }
+        if entry.action.is_empty() && entry.matches.is_empty() {
+            continue;
+        }
         if host != entry.host.as_ref() {
             host = entry.host.as_ref();
             host.into_iter().for_each(|host| line(&mut text, &format!("  virtual host {host}")));
@@ -63,15 +68,20 @@ pub(super) fn format(page: &ConfigPage, node: Option<&str>, host: Option<&str>) 
     text
 }
 
-/// Returns the state of a resource at an Envoy.
+/// Returns the state of a resource at an Envoy. The entries below are those that the Envoy has acknowledged.
 fn at(node: &str, state: &ShownState) -> String {
-    let of_version = if state.is_published { "" } else { " another version" };
-    match state.status {
-        Some(ResourceStatus::Synced) => format!(", {node} has acknowledged{of_version}"),
-        Some(ResourceStatus::Stale) => format!(", {node} was sent{of_version} and has not acknowledged it"),
-        Some(ResourceStatus::NotSent) => format!(", {node} has not been sent{of_version} yet"),
-        Some(ResourceStatus::Refused) => format!(", {node} refused{of_version}"),
-        None => format!(", {node} has not subscribed to it"),
+    let own = if state.is_published { "" } else { " (not the published one)" };
+    let version = state.version.as_deref().unwrap_or("unknown");
+    let next = match state.status {
+        None => return format!(", {node} has not subscribed to it"),
+        Some(ResourceStatus::Synced) => return format!(", {node} has acknowledged it{own}"),
+        Some(ResourceStatus::Stale) => "was sent and is not acknowledged",
+        Some(ResourceStatus::NotSent) => "is not sent yet",
+        Some(ResourceStatus::Refused) => "was refused",
+    };
+    match state.acknowledged {
+        Some(_) => format!(", {node} has acknowledged it; version {version}{own} {next}"),
+        None => format!(", {node} has acknowledged no known version; version {version}{own} {next}"),
     }
 }
 
