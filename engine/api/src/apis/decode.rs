@@ -12,6 +12,8 @@ use super::typed::{self, TypedValue, UnknownField};
 use crate::fault::{Class, Fault};
 use crate::object::{Object, Source};
 
+/// The reason of faults of fields that no version of the API has.
+pub const UNKNOWN_FIELD: &str = "UnknownField";
 /// Longest name or namespace that is accepted, in bytes; the limit of Kubernetes.
 pub const NAME_BYTES_MAX: usize = 253;
 
@@ -54,7 +56,7 @@ impl Found {
         if let Some(meant) = meant {
             message.push_str(&format!("; did you mean {meant}?"));
         }
-        self.faults.push(Fault::new(&self.key, Class::Ignored, field, "UnknownField", message));
+        self.faults.push(Fault::new(&self.key, Class::Ignored, field, UNKNOWN_FIELD, message));
     }
 
     /// Adds a fault for each of the remaining fields of a spec after its known fields were read one by one.

@@ -153,6 +153,13 @@ impl ManifestReader<'_> {
     }
 
     fn object(&mut self, value: Value, marks: FieldMarks, defects: &[Defect]) {
+        if let Some(twice) = defects.iter().find(|defect| ["apiVersion", "kind"].contains(&&*defect.field)) {
+            let message = format!(
+                "{} is given twice: a line with --- is missing between two objects, of which none is used",
+                twice.field
+            );
+            return self.problem(&marks, message);
+        }
         let source = Source { file: self.file.clone(), line: marks.line };
         let bytes = size(&value);
         let content = content_hash(&value);
@@ -209,7 +216,9 @@ impl ManifestReader<'_> {
 /// The group that was probably intended, if a kind of ours has a group similar to ours.
 fn misspelt(group: &str, kind: &str) -> Option<&'static str> {
     let known = KINDS.iter().find(|known| known.kind == kind && known.group != group)?;
-    (group.contains("k8s") || group.contains("gateway") || !group.contains('.')).then_some(known.group)
+    let lower = group.to_ascii_lowercase();
+    let is_similar = ["k8s", "gateway", "contour"].iter().any(|part| lower.contains(part));
+    (is_similar || !group.contains('.')).then_some(known.group)
 }
 
 /// The result for an unusable document, from its identity alone.

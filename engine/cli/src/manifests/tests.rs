@@ -222,6 +222,26 @@ fn documents_that_are_no_objects_are_problems_of_their_place() {
 }
 
 #[test]
+fn two_objects_in_one_document_and_misspelt_groups_lose_their_names() {
+    let contents = |text: &str| {
+        let found = super::entry::contents(&"a.yaml".into(), text.as_bytes(), false);
+        (found.entries.len(), found.certain(), found.problems.into_iter().map(|one| one.message).collect::<Vec<_>>())
+    };
+    let twice =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\napiVersion: v1\nkind: Service\nmetadata: {name: b}\n";
+    let message = "apiVersion is given twice: a line with --- is missing between two objects, of which none is used";
+    assert_eq!(contents(twice), (0, false, vec![message.to_owned()]));
+    for group in ["projectcontours.io", "PROJECTCONTOUR.IO", "xprojectcontour.io"] {
+        let (objects, certain, problems) =
+            contents(&format!("apiVersion: {group}/v1\nkind: HTTPProxy\nmetadata: {{name: a}}\n"));
+        assert!(
+            objects == 0 && !certain && problems[0].contains("Holdfast reads HTTPProxy of projectcontour.io"),
+            "{problems:?}"
+        );
+    }
+}
+
+#[test]
 fn an_object_that_loses_its_name_is_not_taken_for_deleted() {
     let folder = ManifestFolder::new();
     folder.write("a.yaml", class("a") + "---\n" + &class("b"));

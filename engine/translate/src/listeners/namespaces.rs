@@ -69,8 +69,11 @@ pub(crate) fn is_among(
         Namespaces::Same => own == namespace,
         Namespaces::None => false,
         Namespaces::Selected(selector) => {
-            let mut labels = match reader.object(&scheme::namespace_key(namespace)) {
+            let key = scheme::namespace_key(namespace);
+            let mut labels = match reader.object(&key) {
                 Some(namespace) => namespace.metadata.labels.clone(),
+                // Its labels are not known.
+                None if reader.is_unreadable(&key) => return false,
                 // Manifest files need not contain every namespace, so in standalone mode a missing namespace has no
                 // labels. In a cluster every namespace exists, and a namespace that is not known yet is not allowed by
                 // labels that it may have.

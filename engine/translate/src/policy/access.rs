@@ -53,6 +53,9 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
 fn acl(written: &WrittenAcl, reading: &mut Reading<'_, '_>) -> Option<AccessList> {
     let mut flaws = Vec::new();
     let mut acl = AccessList::default();
+    if written.default_action.is_none() {
+        flaws.push(Flaw::new("defaultAction", "must be set to allow or deny"));
+    }
     let mut action = |field: String, text: &str| match text {
         "allow" => Some(true),
         "deny" => Some(false),

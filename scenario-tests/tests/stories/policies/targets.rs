@@ -21,7 +21,7 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 /// Lists of targets that do not refer to the route `closed` if they are taken literally. An API server rejects each.
-const UNREADABLE: [&str; 14] = [
+const UNREADABLE: [&str; 19] = [
     "targetSelectors: [{group: GROUP, kind: HTTPRoute, matchLabels: {app: 5}}]",
     "targetSelectors: [{group: GROUP, kind: HTTPRoute, matchLabels: {app: true}}]",
     "targetSelectors: [{group: GROUP, kind: HTTPRoute, matchLabels: {app: other, rev: 5}}]",
@@ -32,6 +32,11 @@ const UNREADABLE: [&str; 14] = [
     "targetSelectors: [{group: GROUP, kind: HTTPRout, matchLabels: {app: shop}}]",
     "targetSelectors: [{grop: GROUP, kind: HTTPRoute, matchLabels: {app: shop}}]",
     "targetRefs: [{group: GROUP, kind: HTTPRoute, name: beside}]\n  targetSelectors: [{group: GROUP, kind: HTTPRoute, matchLabels: {app: 5}}]",
+    "targetSelectors: [{group: GROUP, kind: HTTPRoute, matchLabels: {app: shop}, sectionName: ''}]",
+    "targetRefs: [{group: GROUP, kind: HTTPRoute, name: closed, sectionName: ''}]",
+    "targetRefs: []",
+    "targetRef: [{group: GROUP, kind: HTTPRoute, name: closed}]",
+    "TargetSelectors: [{group: GROUP, kind: HTTPRoute, matchLabels: {app: shop}}]",
     "targetRefs: [{group: 5, kind: HTTPRoute, name: closed}]",
     "targetRefs: [{grop: GROUP, kind: HTTPRoute, name: closed}]",
     "targetRefs: [{kind: HTTPRoute, name: closed}]",

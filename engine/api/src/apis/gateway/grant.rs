@@ -9,6 +9,10 @@ use serde_json::Value;
 
 use crate::apis::Body;
 use crate::apis::decode::Found;
+use crate::fault::{Class, at};
+
+/// What follows from a fault in an entry.
+const NOTHING: &str = "; the entry allows nothing";
 
 /// A ReferenceGrant. Cheap to clone.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,16 +28,40 @@ impl ReferenceGrant {
     /// kind, name) in the namespace of the grant.
     pub fn allows(&self, from: (&str, &str, &str), to: (&str, &str, &str)) -> bool {
         let from_matches = self.0.from.iter().any(|f| (&*f.group, &*f.kind, &*f.namespace) == from);
-        let to_matches = self.0.to.iter().any(|t| {
-            // The Go types of the API server decode an empty name as no name.
-            let any_name = t.name.as_deref().is_none_or(str::is_empty);
-            (&*t.group, &*t.kind) == (to.0, to.1) && (any_name || t.name.as_deref() == Some(to.2))
-        });
+        let to_matches = self
+            .0
+            .to
+            .iter()
+            .any(|t| (&*t.group, &*t.kind) == (to.0, to.1) && t.name.as_deref().is_none_or(|name| name == to.2));
         from_matches && to_matches
     }
 }
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
-    let spec = found.typed("spec", &document.get_mut("spec").map(Value::take).unwrap_or_default())?;
+    let before = found.faults.len();
+    let mut spec: ReferenceGrantSpec =
+        found.typed("spec", &document.get_mut("spec").map(Value::take).unwrap_or_default())?;
+    let empty = spec.to.iter().enumerate().filter(|(_, to)| to.name.as_deref().is_some_and(str::is_empty));
+    for index in empty.map(|(index, _)| index).collect::<Vec<_>>() {
+        found.invalid(format!("{}.name", at("spec.to", index)), format!("must not be empty{NOTHING}"));
+    }
+    // An entry with an unknown field may be meant to allow less.
+    let mut is_whole = |list: &str, index: usize| {
+        let field = format!("{}.", at(list, index));
+        let mut faults =
+            found.faults.iter_mut().skip(before).filter(|fault| fault.field.starts_with(&field)).peekable();
+        let is_whole = faults.peek().is_none();
+        for fault in faults {
+            fault.class = Class::Invalid;
+            if !fault.message.ends_with(NOTHING) {
+                fault.message.push_str(NOTHING);
+            }
+        }
+        is_whole
+    };
+    let mut index = 0..;
+    spec.from.retain(|_| is_whole("spec.from", index.next().unwrap_or_default()));
+    let mut index = 0..;
+    spec.to.retain(|_| is_whole("spec.to", index.next().unwrap_or_default()));
     Some(Body::ReferenceGrant(ReferenceGrant(Arc::new(spec))))
 }

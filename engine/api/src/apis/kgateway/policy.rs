@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::targets::{self, Targets};
-use crate::apis::decode::Found;
-use crate::fault::{Class, at};
+use crate::apis::decode::{Found, UNKNOWN_FIELD};
+use crate::apis::kinds;
+use crate::fault::{Class, Fault, at};
 
 /// A policy of any kind.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,6 +65,10 @@ pub(in crate::apis) fn read<T: DeserializeOwned>(document: &mut Value, found: &m
             let is_null = |list: &Option<Value>| list.as_ref().is_some_and(Value::is_null);
             let nulls = [("spec.targetRefs", is_null(&references)), ("spec.targetSelectors", is_null(&selectors))];
             let lost = &mut policy.targets_lost;
+            if let Some((field, message)) = missing(&found.key.kind, &references, &selectors) {
+                found.invalid(field, message);
+                *lost = true;
+            }
             policy.targets.references = targets::read(references, "spec.targetRefs", found, lost);
             policy.targets.selectors = targets::read(selectors, "spec.targetSelectors", found, lost);
             // One of the two lists may be null beside the other. A document that is cut after the name of the list has
@@ -74,7 +79,14 @@ pub(in crate::apis) fn read<T: DeserializeOwned>(document: &mut Value, found: &m
                     *lost = true;
                 }
             }
+            let before = found.faults.len();
             policy.spec = typed(&mut spec, found);
+            // An unknown field may be the list of targets.
+            let is_of_spec = |fault: &Fault| {
+                let name = fault.field.strip_prefix("spec.");
+                fault.reason == UNKNOWN_FIELD && name.is_some_and(|name| !name.contains(['.', '[']))
+            };
+            policy.targets_lost |= found.faults.iter().skip(before).any(is_of_spec);
         }
         None => {
             found.invalid("spec", "spec must be set to an object");
@@ -84,6 +96,18 @@ pub(in crate::apis) fn read<T: DeserializeOwned>(document: &mut Value, found: &m
     // Faults of the text, version or metadata were found earlier.
     policy.unread = whole_or_not(found, 0);
     policy
+}
+
+/// Returns the faults of lists of targets that the CRDs do not accept.
+fn missing(kind: &str, references: &Option<Value>, selectors: &Option<Value>) -> Option<(&'static str, &'static str)> {
+    let is_empty = |list: &Option<Value>| list.as_ref().and_then(Value::as_array).is_some_and(Vec::is_empty);
+    match references {
+        None if kind == kinds::BACKEND_TLS_POLICY => Some(("spec.targetRefs", "must be set")),
+        Some(_) if is_empty(references) && selectors.as_ref().is_none_or(Value::is_null) => {
+            Some(("spec.targetRefs", "must have at least one entry"))
+        }
+        _ => None,
+    }
 }
 
 /// Decodes the spec of a policy. An observing part that cannot be decoded is left out, and the rest is decoded; of the
@@ -276,6 +300,8 @@ mod tests {
             "spec:\n  targetRefs:\n  -\n",
             "spec:\n  targetRefs:\n  - group: g\n    kind: HTTPRoute\n",
             "spec:\n  targetRefs: text\n",
+            "spec: {targetRefs: []}",
+            "spec: {targetRef: [{group: g, kind: HTTPRoute, name: a}]}",
         ];
         for spec in cut {
             assert_eq!(after(&["a", "b"], spec), (vec!["a".into(), "b".into()], true), "{spec}");
@@ -285,7 +311,6 @@ mod tests {
         // A readable edit counts as it is written.
         let whole = [
             ("spec: {}", vec![]),
-            ("spec: {targetRefs: []}", vec![]),
             ("spec: {targetRefs: [{group: g, kind: HTTPRoute, name: c}], targetSelectors: null}", vec!["c".to_owned()]),
         ];
         for (spec, targets) in whole {
@@ -304,6 +329,7 @@ mod tests {
             "targetRefs: [{group: 5, kind: HTTPRoute, name: b}]",
             "targetRefs: [{kind: HTTPRoute, name: b}]",
             "targetRefs: [{group: g, kind: HTTPRout, name: b}]",
+            "targetSelectors: [{group: g, kind: HTTPRoute, matchLabels: {app: c}, sectionName: ''}]",
         ];
         for entry in entries {
             let (targets, faults) = after(&["a"], &format!("spec: {{{entry}}}"));
@@ -384,7 +410,7 @@ mod tests {
             "apiVersion": "gateway.kgateway.dev/v1alpha1",
             "kind": "TrafficPolicy",
             "metadata": {"name": "p", "namespace": "n"},
-            "spec": {"targetRefs": [], "tracing": "often", "statPrefix": 5, "autoHostRewrite": true, "other": 1},
+            "spec": {"targetSelectors": [], "tracing": "often", "statPrefix": 5, "autoHostRewrite": true, "other": 1},
         });
         let Some((object, faults)) = object(document) else { panic!("it is no policy") };
         let Body::TrafficPolicy(policy) = &object.body else { panic!("it is no policy") };

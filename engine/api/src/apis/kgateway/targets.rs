@@ -117,6 +117,12 @@ fn one<T: PolicyTarget>(written: &Value, field: &str, found: &mut Found, lost: &
         fault.message.push_str(UNKNOWN);
     }
     let target: T = read?;
+    if written.get("sectionName").is_some_and(|name| name == "") {
+        *lost |= !T::is_certain(written);
+        found.invalid(format!("{field}.sectionName"), "must not be empty");
+        // The intended section is unknown.
+        return T::guessed(written);
+    }
     let (group, kind) = target.object();
     if !may_be_written(&found.key.kind, group, kind) {
         *lost = true;
