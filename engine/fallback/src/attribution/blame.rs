@@ -52,6 +52,10 @@ impl FallbackScope {
         }
         if !inputs.settings.fallback.isolate {
             self.hold_as_a_whole(inputs);
+            // A late answer is about a form that is no longer desired: the desired one has not been tried.
+            let snapshot = inputs.translator.snapshot(&self.id.fleet);
+            let desired = snapshot.and_then(|snapshot| snapshot.get(kind, name));
+            self.whole.changed |= self.whole.held && desired.is_none_or(|desired| desired.version != version);
         } else if self.searches.may_fall_back() && !self.is_explained(kind, name, version, &subjects) {
             self.searches.durations.begin(inputs.now_ms);
             match &subjects[..] {
