@@ -10,6 +10,7 @@ pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod infrastructure;
 pub(crate) mod parents;
+mod rivals;
 pub(crate) mod route;
 pub(crate) mod rule;
 mod stream;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::route::RuleEntry;
-use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
@@ -19,11 +18,11 @@ use holdfast_graph::ObjectKey;
 
 use super::claims;
 use super::rule::{self, Outcome, ReadRule};
-use super::{grpc, http, stream, today};
+use super::{grpc, http, rivals, stream, today};
 use crate::httpproxy::neighbours;
 use crate::incremental::guard;
 use crate::narrowing::{self, Ranked};
-use crate::outcome::claims::{Attachment, Claims, Parent};
+use crate::outcome::claims::{Attachment, Claims, Parent, Rival};
 use crate::outcome::route::{Rendered, Replaced, RoutePlan};
 use crate::overlay::{ClosedSections, Closing, Manner};
 use crate::reader::Reader;
@@ -177,21 +176,16 @@ fn enumerate<R>(rules: &[RuleEntry<R>], mut each: impl FnMut(usize, &RuleEntry<R
         .collect()
 }
 
-/// Removes hosts that a route of the other kind has: HTTPRoutes and GRPCRoutes must not share a host of a listener. The
-/// older route has the host.
-///
-/// <https://gateway-api.sigs.k8s.io/reference/spec/#grpcroute> (hostnames)
+/// Removes hosts that a route of the other kind has.
 fn against_rivals(object: &Object, parent: &Parent, reader: &mut Reader<'_>, faults: &mut Vec<Fault>) -> Parent {
     let mut parent = parent.clone();
-    let other = if &*object.key.kind == kinds::GRPC_ROUTE { kinds::HTTP_ROUTE } else { kinds::GRPC_ROUTE };
+    let other = rivals::other_kind(&object.key.kind);
     let mut lost = None;
     give_way(&object.key, &mut parent, other, reader);
     parent.attachments.retain(|attachment| {
-        let older = reader.rivals(&attachment.listener, other).find(|(_, rival)| {
-            let meets = |host: &Host| attachment.hosts.iter().any(|own| own.intersection(host).is_some());
-            (&rival.age, other) < (&object.age(), &*object.key.kind) && rival.hosts.iter().any(meets)
-        });
-        if let Some((winner, _)) = older {
+        let claim = Rival { age: object.age(), hosts: attachment.hosts.clone() };
+        let older = rivals::winner(&object.key.kind, &claim, &attachment.listener, reader);
+        if let Some(winner) = older {
             lost = Some(format!("the older {other} {} has the same hosts at this listener", winner.namespaced_name()));
         }
         older.is_none()
