@@ -344,6 +344,22 @@ mod tests {
     }
 
     #[test]
+    fn targets_may_be_lost_in_policies_of_every_kind() {
+        let rows = [
+            ("gateway.networking.k8s.io/v1", "BackendTLSPolicy", json!({"validation": {"hostname": "a.test"}}), true),
+            ("gateway.kgateway.dev/v1alpha1", "BackendConfigPolicy", json!({"targetRef": []}), true),
+            ("gateway.kgateway.dev/v1alpha1", "ListenerPolicy", json!({"targetRefs": []}), true),
+            ("gateway.kgateway.dev/v1alpha1", "ListenerPolicy", json!({"default": {}}), false),
+        ];
+        for (version, kind, spec, is_lost) in rows {
+            let metadata = json!({"name": "p", "namespace": "n"});
+            let document = json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec});
+            let Some((object, faults)) = object(document) else { panic!("it is no policy") };
+            assert_eq!((object.body.lost_targets(), faults.is_empty()), (is_lost, !is_lost), "{kind}: {faults:?}");
+        }
+    }
+
+    #[test]
     fn edits_that_cannot_be_read_do_not_gather_targets_without_end() {
         let many: Vec<String> = (0..TARGETS_READ_MAX).map(|index| format!("n{index}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
