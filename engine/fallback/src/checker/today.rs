@@ -107,8 +107,8 @@ impl<'a> Today<'a> {
                 continue;
             }
             for target in &spec.to {
-                let named = target.name.as_deref().unwrap_or_default();
-                if target.group == *to.group && target.kind == *to.kind && (named.is_empty() || named == &*to.name) {
+                let is_named = target.name.as_deref().is_none_or(|name| *name == *to.name);
+                if target.group == *to.group && target.kind == *to.kind && is_named {
                     return true;
                 }
             }

@@ -33,6 +33,8 @@ fn every_field_of_the_schemas_is_known() {
                         // The sample has all fields, including mutually exclusive ones.
                         || fault.message.contains("only one of")
                         || fault.message.contains("exactly one of")
+                        // It has the same text in every field, which is no kind.
+                        || fault.message.contains("cannot be attached to objects of kind text/text")
                 };
                 let unexpected: Vec<String> =
                     faults.iter().filter(|fault| !known(fault)).map(ToString::to_string).collect();

@@ -50,7 +50,7 @@ fn a_route_of_yesterday() {
         (grant, "/spec/from/0/namespace", json!("elsewhere"), backend),
         (grant, "/spec/from/0/kind", json!("GRPCRoute"), backend),
         (grant, "/spec/to/0/name", json!("another"), backend),
-        (grant, "/spec/to/0/name", json!(""), &[]),
+        (grant, "/spec/to/0/name", json!(""), backend),
         (("Service", "stock", "stock"), "/spec/ports/0/port", json!(8080), backend),
         (("Service", "stock", "stock"), "/spec/type", json!("ExternalName"), backend),
     ];
