@@ -187,6 +187,9 @@ impl Cursor {
 
     /// Puts a name into the queue to which it belongs.
     pub(crate) fn place(&mut self, name: Arc<str>, due: DueResource) {
+        if !self.wants(&name) {
+            self.accepted.forget(&name);
+        }
         match self.place_of(&name, &due) {
             DuePlace::Settled => self.meet(name),
             DuePlace::Changes => self.changes.put(name, due),
@@ -327,7 +330,7 @@ impl Cursor {
         };
         if !self.seen.contains_key(name) && !self.can_report_absence() {
             // The client forgets the resource when nothing refers to it.
-            self.accepted.lose(name.clone());
+            self.accepted.forget(name);
         }
         // A name that already waits keeps its position, also a refused one: its client still has the older version. A
         // removal waits for the other changes of its snapshot.
@@ -401,7 +404,7 @@ impl Cursor {
         }
         for name in rest {
             if !self.names.contains(&name) {
-                self.accepted.forget(&name);
+                self.begin_to_accept(&name);
                 let due = self.due(LastSent::Nothing, now);
                 self.place(name, due);
             }
@@ -413,8 +416,9 @@ impl Cursor {
         self.wildcard = false;
         for queue in [&mut self.changes, &mut self.removals, &mut self.parked] {
             for (name, due) in queue.drain() {
-                if self.names.contains(&name) {
-                    queue.put(name, due);
+                match self.names.contains(&name) {
+                    true => queue.put(name, due),
+                    false => self.accepted.forget(&name),
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! Diagnostic view of a connected Envoy: names and versions, never contents.
+//! Diagnostic view of a connected Envoy: names and versions, and the resources that it has acknowledged, which callers
+//! show without credentials.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

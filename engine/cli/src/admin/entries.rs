@@ -106,7 +106,7 @@ impl EntriesQuery {
         let of_name = |name: &str| {
             let (own, published) = (own.get(name).copied(), published.get(kind, name));
             let at = AtEnvoy::new(own, published.map(|resource| resource.version.to_string()));
-            let mut all = match own.and_then(|own| own.acknowledged.as_ref()) {
+            let all = match own.and_then(|own| own.acknowledged.as_ref()) {
                 Some(acknowledged) => {
                     let mut snapshot = Snapshot::default();
                     snapshot.insert(kind, acknowledged.clone());
@@ -115,7 +115,7 @@ impl EntriesQuery {
                 None if self.host.is_some() => Vec::new(),
                 None => vec![ListedEntry::unknown(name, published.map(|resource| &**resource))],
             };
-            all.drain(..)
+            all.into_iter()
                 .map(|entry| EntryOfGateway { gateway: gateway.clone(), entry, envoy: Some(at.clone()) })
                 .collect::<Vec<_>>()
         };

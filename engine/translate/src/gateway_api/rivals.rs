@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use holdfast_api::apis::kinds;
+use holdfast_api::object::Age;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::ObjectKey;
 
@@ -23,7 +24,7 @@ pub(super) fn other_kind(kind: &str) -> &'static str {
 /// Returns the oldest route of the other kind that has hosts of a claim at a listener.
 pub(super) fn winner<'a>(
     kind: &str,
-    claim: &Rival,
+    claim: (&Age, &[Host]),
     listener: &ListenerId,
     reader: &mut Reader<'a>,
 ) -> Option<&'a ObjectKey> {
@@ -40,10 +41,10 @@ struct Conflict<'r, 'a> {
 
 impl<'a> Conflict<'_, 'a> {
     /// Returns the older routes of the other kind with hosts of a claim, the oldest first.
-    fn older(&mut self, kind: &str, claim: &Rival) -> Vec<(&'a ObjectKey, &'a Rival)> {
+    fn older(&mut self, kind: &str, (age, hosts): (&Age, &[Host])) -> Vec<(&'a ObjectKey, &'a Rival)> {
         let other = other_kind(kind);
-        let meets = |host: &Host| claim.hosts.iter().any(|own| own.intersection(host).is_some());
-        let is_older = |rival: &Rival| (&rival.age, other) < (&claim.age, kind) && rival.hosts.iter().any(meets);
+        let meets = |host: &Host| hosts.iter().any(|own| own.intersection(host).is_some());
+        let is_older = |rival: &Rival| (&rival.age, other) < (age, kind) && rival.hosts.iter().any(meets);
         let all = self.reader.rivals(self.listener, other).filter(|(_, rival)| is_older(rival));
         let mut all: Vec<_> = all.collect();
         all.sort_by_key(|(key, rival)| (&rival.age, *key));
@@ -59,7 +60,7 @@ impl<'a> Conflict<'_, 'a> {
             return true;
         }
         self.served.insert(key, true);
-        let older = self.older(&key.kind, rival);
+        let older = self.older(&key.kind, (&rival.age, &rival.hosts));
         let is_served = !older.into_iter().any(|(key, rival)| self.is_served(key, rival));
         self.served.insert(key, is_served);
         is_served

@@ -22,7 +22,7 @@ use super::{grpc, http, rivals, stream, today};
 use crate::httpproxy::neighbours;
 use crate::incremental::guard;
 use crate::narrowing::{self, Ranked};
-use crate::outcome::claims::{Attachment, Claims, Parent, Rival};
+use crate::outcome::claims::{Attachment, Claims, Parent};
 use crate::outcome::route::{Rendered, Replaced, RoutePlan};
 use crate::overlay::{ClosedSections, Closing, Manner};
 use crate::reader::Reader;
@@ -182,9 +182,9 @@ fn against_rivals(object: &Object, parent: &Parent, reader: &mut Reader<'_>, fau
     let other = rivals::other_kind(&object.key.kind);
     let mut lost = None;
     give_way(&object.key, &mut parent, other, reader);
+    let age = object.age();
     parent.attachments.retain(|attachment| {
-        let claim = Rival { age: object.age(), hosts: attachment.hosts.clone() };
-        let older = rivals::winner(&object.key.kind, &claim, &attachment.listener, reader);
+        let older = rivals::winner(&object.key.kind, (&age, &attachment.hosts), &attachment.listener, reader);
         if let Some(winner) = older {
             lost = Some(format!("the older {other} {} has the same hosts at this listener", winner.namespaced_name()));
         }

@@ -94,11 +94,16 @@ impl Inherited {
     /// Adds the usable part of an include that cannot be used: its requests are still known to be below the prefix. With
     /// several paths, it is unknown which one is intended, so that each counts.
     pub(crate) fn narrowed(&self, conditions: &[MatchCondition]) -> Vec<Self> {
-        let texts = conditions.iter().flat_map(|condition| [&condition.prefix, &condition.exact]).flatten();
         let all = self.with_values(conditions);
-        let below = |text: String| Self { prefix: path::join(&self.prefix, &text), ..all.clone() };
-        let found: Vec<Self> = readable(texts).into_iter().map(below).collect();
+        let found: Vec<Self> =
+            self.prefixes(conditions).into_iter().map(|prefix| Self { prefix, ..all.clone() }).collect();
         if found.is_empty() { vec![all] } else { found }
+    }
+
+    /// Returns each path of a block as far as it can be read, below the prefix of the includes.
+    fn prefixes(&self, conditions: &[MatchCondition]) -> Vec<String> {
+        let texts = conditions.iter().flat_map(|condition| [&condition.prefix, &condition.exact]).flatten();
+        readable(texts).iter().map(|text| path::join(&self.prefix, text)).collect()
     }
 
     fn with_values(&self, conditions: &[MatchCondition]) -> Self {
@@ -157,9 +162,8 @@ impl Inherited {
             let is_written = own_path(conditions, None).is_ok_and(|own| own.is_some());
             return vec![(path, rank(is_written || !self.prefix.is_empty()))];
         }
-        let below = self.narrowed(conditions).into_iter().map(|below| below.prefix);
-        let below = below.filter(|prefix| *prefix != self.prefix).map(|prefix| Path::Prefix(prefix.into()));
-        let paths = below.map(|path| (path, RouteOrigin::Placeholder));
+        let prefixes = self.prefixes(conditions).into_iter().map(|prefix| Path::Prefix(prefix.into()));
+        let paths = prefixes.map(|path| (path, RouteOrigin::Placeholder));
         let found: Vec<_> = paths.chain(self.left_of_regex(conditions, regexes)).collect();
         if !found.is_empty() {
             return found;

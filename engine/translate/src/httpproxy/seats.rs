@@ -184,8 +184,7 @@ fn listener<'a>(
         return Err(NoListener::new(Class::Conflict, message));
     }
     // The HTTPProxy has a certificate of its own. If the port is in use, the other protocol is served.
-    let has_other_fault = nearest.is_unvalidated || nearest.conflicted.status == "True";
-    let is_usable = nearest.lacks_only_certificates() || (nearest.is_port_in_use && !has_other_fault);
+    let is_usable = nearest.lacks_only_certificates() || lacks_only_port(nearest);
     if nearest.state != ListenerState::Serving && !is_usable {
         return Err(not_served(nearest, host, gateway, plan));
     }
@@ -207,13 +206,17 @@ fn listener<'a>(
     Ok(nearest)
 }
 
+/// Returns whether the only fault of a listener is that another process or Gateway uses its port.
+fn lacks_only_port(listener: &ListenerPlan) -> bool {
+    listener.is_port_in_use && !listener.is_unvalidated && listener.conflicted.status != "True"
+}
+
 /// Describes a listener that is not served because of a fault of its Gateway.
 fn not_served(listener: &ListenerPlan, host: &Host, gateway: &ObjectKey, plan: &GatewayPlan) -> NoListener {
     let (section, name, domain) = (listener.section(), &plan.name, host.domain());
     let why = &listener.accepted.message;
     let message = format!("listener {section} of Gateway {name}, which has the host {domain:?}, is not served: {why}");
-    let has_other_fault = listener.is_unvalidated || listener.conflicted.status == "True";
-    let (cause, is_port_in_use) = (Some(gateway.clone()), listener.is_port_in_use && !has_other_fault);
+    let (cause, is_port_in_use) = (Some(gateway.clone()), lacks_only_port(listener));
     NoListener { cause, is_port_in_use, ..NoListener::new(Class::Referential, message) }
 }
 

@@ -10,17 +10,14 @@ use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, at};
-use holdfast_api::section;
 use holdfast_api::settings::Settings;
 use holdfast_graph::{ObjectKey, Role};
 
 use crate::incremental::guard;
 use crate::listeners;
 use crate::listeners::owner::{Owner, owner_of};
-use crate::outcome::listener::ListenerPlan;
 use crate::outcome::listener_set::SetClaim;
 use crate::policy::holding;
-use crate::precedence::attachment::Section;
 use crate::reader::Reader;
 
 /// Reads the claim of a ListenerSet; `None` where it is deleted.
@@ -61,16 +58,7 @@ pub(super) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_
         claim.faults.push(Fault::new(key, Class::Invalid, "spec.listeners", "NoListeners", message));
     }
     for (policy, _, section) in holding::of_set(key, &object.metadata.labels, reader) {
-        match section {
-            Section::Named(name) => reader.edge(key, section::listener(&name), &policy, Role::Modifies),
-            // The listeners that forward connections, and their routes, do not depend on a TrafficPolicy.
-            Section::Whole if claim.listeners.iter().any(ListenerPlan::forwards) => {
-                for listener in claim.listeners.iter().filter(|listener| !listener.forwards()) {
-                    reader.edge(key, section::listener(listener.section()), &policy, Role::Modifies);
-                }
-            }
-            Section::Whole => reader.edge(key, "", &policy, Role::Modifies),
-        }
+        holding::record(&policy, &section, key, &claim.listeners, reader);
     }
     claim.gateway = Some(gateway);
     claim.faults.sort_unstable();

@@ -32,17 +32,7 @@ impl<'a> Holding<'a> {
         let object = reader.object(key)?;
         let whole = reader.policies_at(key, &object.metadata.labels);
         for (policy, _, section) in &whole {
-            match section {
-                Section::Named(name) => reader.edge(key, section::listener(name), policy, Role::Modifies),
-                // The listeners that forward connections, and their routes, do not depend on a TrafficPolicy.
-                Section::Whole if *policy.kind == *kinds::TRAFFIC_POLICY && forwards(gateway) => {
-                    for listener in gateway.listeners.iter().filter(|listener| !listener.forwards()) {
-                        let unit = listener.unit(key);
-                        reader.edge(&unit.key, unit.section, policy, Role::Modifies);
-                    }
-                }
-                Section::Whole => reader.edge(key, "", policy, Role::Modifies),
-            }
+            record(policy, section, key, &gateway.listeners, reader);
         }
         let mut sets = BTreeMap::new();
         for set in gateway.sets.iter().filter(|(_, set)| set.joins).map(|(set, _)| set) {
@@ -89,9 +79,25 @@ impl<'a> Holding<'a> {
     }
 }
 
-/// Returns whether a listener of a Gateway forwards connections.
-fn forwards(gateway: &GatewayPlan) -> bool {
-    gateway.listeners.iter().any(ListenerPlan::forwards)
+/// Records the parts of a Gateway or ListenerSet with these listeners that depend on a policy. The listeners that forward
+/// connections, and their routes, do not depend on a TrafficPolicy.
+pub(crate) fn record(
+    policy: &ObjectKey,
+    section: &Section,
+    owner: &ObjectKey,
+    listeners: &[ListenerPlan],
+    reader: &mut Reader<'_>,
+) {
+    let is_partial = *policy.kind == *kinds::TRAFFIC_POLICY && listeners.iter().any(ListenerPlan::forwards);
+    match section {
+        Section::Named(name) => reader.edge(owner, section::listener(name), policy, Role::Modifies),
+        Section::Whole if is_partial => {
+            for unit in listeners.iter().filter(|listener| !listener.forwards()).map(|listener| listener.unit(owner)) {
+                reader.edge(&unit.key, unit.section, policy, Role::Modifies);
+            }
+        }
+        Section::Whole => reader.edge(owner, "", policy, Role::Modifies),
+    }
 }
 
 /// Returns the policies of a ListenerSet: only TrafficPolicies can be attached to it.

@@ -2,6 +2,7 @@
 //!
 //! <https://gateway-api.sigs.k8s.io/reference/spec/#referencegrant>
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gateway_api::referencegrants::ReferenceGrantSpec;
@@ -39,29 +40,32 @@ impl ReferenceGrant {
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
     let before = found.faults.len();
-    let mut spec: ReferenceGrantSpec =
+    let spec: ReferenceGrantSpec =
         found.typed("spec", &document.get_mut("spec").map(Value::take).unwrap_or_default())?;
     let empty = spec.to.iter().enumerate().filter(|(_, to)| to.name.as_deref().is_some_and(str::is_empty));
     for index in empty.map(|(index, _)| index).collect::<Vec<_>>() {
         found.invalid(format!("{}.name", at("spec.to", index)), format!("must not be empty{NOTHING}"));
     }
     // An entry with an unknown field may be meant to allow less.
-    let mut is_whole = |list: &str, index: usize| {
-        let field = format!("{}.", at(list, index));
-        let mut faults =
-            found.faults.iter_mut().skip(before).filter(|fault| fault.field.starts_with(&field)).peekable();
-        let is_whole = faults.peek().is_none();
-        for fault in faults {
-            fault.class = Class::Invalid;
-            if !fault.message.ends_with(NOTHING) {
-                fault.message.push_str(NOTHING);
-            }
+    let mut wrong = BTreeSet::new();
+    for fault in found.faults.iter_mut().skip(before) {
+        let Some((list, index)) = entry(&fault.field) else { continue };
+        wrong.insert((list.to_owned(), index));
+        fault.class = Class::Invalid;
+        if !fault.message.ends_with(NOTHING) {
+            fault.message.push_str(NOTHING);
         }
-        is_whole
-    };
-    let mut index = 0..;
-    spec.from.retain(|_| is_whole("spec.from", index.next().unwrap_or_default()));
-    let mut index = 0..;
-    spec.to.retain(|_| is_whole("spec.to", index.next().unwrap_or_default()));
+    }
+    let is_whole = |list: &str, index: usize| !wrong.contains(&(list.to_owned(), index));
+    let from = spec.from.into_iter().enumerate().filter(|(index, _)| is_whole("from", *index));
+    let to = spec.to.into_iter().enumerate().filter(|(index, _)| is_whole("to", *index));
+    let (from, to) = (from.map(|(_, entry)| entry).collect(), to.map(|(_, entry)| entry).collect());
+    let spec = ReferenceGrantSpec { from, to };
     Some(Body::ReferenceGrant(ReferenceGrant(Arc::new(spec))))
+}
+
+/// Returns the list and the index of the entry that a field belongs to.
+fn entry(field: &str) -> Option<(&str, usize)> {
+    let (list, rest) = field.strip_prefix("spec.")?.split_once('[')?;
+    Some((list, rest.split_once(']')?.0.parse().ok()?))
 }
