@@ -216,27 +216,33 @@ impl Engine {
     }
 
     /// Handles an unusable object. An anchor, which other objects attach to, keeps its last readable version: the
-    /// object exists, and its removal was not requested.
+    /// object exists, and its removal was not requested. A route keeps its claims, and its rules are broken.
     fn unusable(&mut self, key: &ObjectKey, faults: Vec<Fault>) {
+        let error = faults.iter().find(|fault| fault.is_error());
+        let why = error.map(|fault| format!("{}: {}", fault.field, fault.message)).unwrap_or_default().into();
         self.note(key, faults);
         self.unread.remove(key);
         self.unusable.insert(key.clone());
         let began = self.ledger.began(key, None, false, self.now());
         self.unusable_since.entry(key.clone()).or_insert(began);
-        let is_anchor = |object: &Arc<Object>| object.body.is_anchor();
-        match self.objects.get(key).cloned() {
-            Some(old) if is_anchor(&old) => {}
-            Some(old) => {
-                self.objects.remove(key);
-                self.objects.set_unreadable(key, true);
-                self.translator.changed(key, Some(&old), None);
+        let old = self.objects.get(key).cloned();
+        let known = old.clone().or_else(|| self.scopes.last_valid(key));
+        let kept = known.and_then(|known| match known.body.is_anchor() {
+            true => Some(known),
+            false => known.body.closed(&why).map(|body| Arc::new(Object { body, ..Object::clone(&known) })),
+        });
+        let was_changed = match &kept {
+            Some(kept) => {
+                self.objects.insert(kept.clone());
+                !old.as_ref().is_some_and(|old| old.same_content(kept))
             }
             None => {
-                self.take_from_the_store(key, is_anchor);
-                if self.objects.set_unreadable(key, true) {
-                    self.translator.changed(key, None, None);
-                }
+                self.objects.remove(key);
+                self.objects.set_unreadable(key, true) || old.is_some()
             }
+        };
+        if was_changed {
+            self.translator.changed(key, old.as_deref(), kept.as_deref());
         }
     }
 
@@ -303,6 +309,12 @@ impl Engine {
     pub fn unreadable(&self) -> impl Iterator<Item = (&ObjectKey, i64, Option<&Fault>)> {
         let fault = |key: &ObjectKey| self.decoding.get(key).and_then(|faults| faults.first());
         self.unusable_since.iter().map(move |(key, since)| (key, *since, fault(key)))
+    }
+
+    /// Returns the objects that cannot be read and of which the last readable version is used as it is, with the fault.
+    pub fn kept_as_read(&self) -> impl Iterator<Item = (&ObjectKey, Option<&Fault>)> {
+        let is_kept = |key: &ObjectKey| self.objects.get(key).is_some_and(|object| object.body.is_anchor());
+        self.unreadable().filter(move |(key, ..)| is_kept(key)).map(|(key, _, fault)| (key, fault))
     }
 
     /// Returns whether the object exists but cannot be read at all.

@@ -117,6 +117,8 @@ pub struct ObjectProblem {
     pub used: bool,
     /// Whether the object is served except for the field.
     pub is_served: bool,
+    /// Whether nothing of the object's current content can be read, because of the field.
+    pub is_unreadable: bool,
     /// The object with the problem that this one follows from.
     pub cause: Option<ObjectKey>,
     /// Why the last valid version of the object is not served.

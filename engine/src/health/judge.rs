@@ -123,9 +123,13 @@ impl ProblemWithEffects {
             let untrusted = |one: &ObjectProblem| Effect { gets: Gets::Untrusted, ..Effect::left_out(&one.object, "") };
             self.effects = self.consequences.iter().filter(|one| !one.gateways.is_empty()).map(untrusted).collect();
         }
-        let ObjectProblem { object, field, class, is_served, .. } = &self.found;
+        let ObjectProblem { object, field, class, is_served, is_unreadable, .. } = &self.found;
         let section = section::of_field(field);
         let is_error = *class != Class::Ignored;
+        if is_error && self.effects.is_empty() && *is_served && *is_unreadable {
+            self.effects.push(Effect { gets: Gets::ReadLast, ..Effect::left_out(object, "") });
+            return;
+        }
         if is_error
             && self.effects.is_empty()
             && *is_served
@@ -214,7 +218,10 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, all: &[ObjectP
     let found = |index: &usize| all.get(*index);
     let is_error = |index: &usize| found(index).is_some_and(|found| found.class != Class::Ignored);
     let errors = |key: &ObjectKey| of.get(key).into_iter().flatten().copied().filter(is_error).collect::<Vec<_>>();
-    let at = |index: &usize| found(index).map(|found| unit(&found.field)).unwrap_or_default();
+    let at = |index: &usize| match found(index) {
+        Some(found) if !found.is_unreadable => unit(&found.field),
+        _ => "",
+    };
     let causing = &*effect.causing_section;
     // A listener is closed by the validation of client certificates that its Gateway requires.
     let is_gateway_tls = |index: &usize, section: &str| {
@@ -300,6 +307,7 @@ fn unexplained(effect: &Effect) -> ObjectProblem {
         since: None,
         used: true,
         is_served: true,
+        is_unreadable: false,
         cause: None,
         not_backfilled: None,
     }

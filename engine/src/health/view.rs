@@ -232,6 +232,8 @@ pub enum Gets {
     },
     /// The configuration that Envoys acknowledged before.
     AsBefore,
+    /// The version of the object that was read last: the current content cannot be read.
+    ReadLast,
 }
 
 impl Gets {
@@ -248,7 +250,9 @@ impl Gets {
             | Gets::PortInUse
             | Gets::AnotherListener
             | Gets::Nothing => Severity::Outage,
-            Gets::LeftOut | Gets::LastValid { .. } | Gets::LastValidOf { .. } | Gets::AsBefore => Severity::Degraded,
+            Gets::LeftOut | Gets::LastValid { .. } | Gets::LastValidOf { .. } | Gets::AsBefore | Gets::ReadLast => {
+                Severity::Degraded
+            }
         }
     }
 }

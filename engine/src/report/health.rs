@@ -514,6 +514,7 @@ impl Collected {
             since: None,
             used: is_used(engine, key),
             is_served: is_served(engine, key),
+            is_unreadable: engine.is_unreadable(key),
             cause: None,
             not_backfilled: None,
         })

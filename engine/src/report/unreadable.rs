@@ -17,13 +17,20 @@ use crate::report::conditions::condition;
 /// Reason of the condition.
 const REASON: &str = "Invalid";
 
-/// Adds the statuses of unreadable objects to the other statuses. A Gateway, ListenerSet or GatewayClass that is
-/// served in its last readable version has a status already; the problem is added to it.
+/// Adds the statuses of unreadable objects to the other statuses. An object that is served in its last readable
+/// version, and a route with the claims of that version, has a status already; the problem is added to it.
 pub(super) fn add_unreadable_statuses(engine: &Engine, report: &FallbackReport, statuses: &mut Vec<ObjectStatus>) {
     for (key, _, fault) in engine.unreadable() {
         let message = message(fault);
         match statuses.iter_mut().find(|known| known.object == *key) {
-            Some(known) => not_accepted(&mut known.status, &message),
+            Some(known) => {
+                let kept = match kinds::ROUTES.contains(&&*key.kind) {
+                    true => "the hosts and matches of the version that was read last are kept",
+                    false => "the version that was read last is served",
+                };
+                let message = format!("{message}; {kept}");
+                not_accepted(&mut known.status, &message);
+            }
             None => {
                 let status = status_of_unreadable(engine, report, key, &message);
                 statuses.extend(status.map(|status| ObjectStatus { object: key.clone(), status }));
@@ -73,12 +80,11 @@ fn message(fault: Option<&Fault>) -> String {
 
 /// Changes a status of an earlier version: the object is neither accepted nor valid, at the top and in each entry.
 fn not_accepted(status: &mut Value, message: &str) {
-    let message = format!("{message}; the last version that could be read is served");
     for list in ["parents", "ancestors"] {
         let entries = status.get_mut(list).and_then(Value::as_array_mut);
-        entries.into_iter().flatten().for_each(|entry| negate(entry, &message));
+        entries.into_iter().flatten().for_each(|entry| negate(entry, message));
     }
-    negate(status, &message);
+    negate(status, message);
     if let Some(fields) = status.as_object_mut()
         && fields.contains_key("currentStatus")
     {

@@ -23,6 +23,7 @@ mod health;
 mod limits;
 mod matching;
 mod metrics;
+mod misspelt;
 mod narrowed;
 mod odd_values;
 mod order;
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
         limits::stories(),
         matching::stories(),
         metrics::stories(),
+        misspelt::stories(),
         narrowed::stories(),
         odd_values::stories(),
         order::stories(),

@@ -14,6 +14,25 @@ use crate::object::{Object, Source};
 
 /// The reason of faults of fields that no version of the API has.
 pub const UNKNOWN_FIELD: &str = "UnknownField";
+/// The fields of metadata. <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/>
+const METADATA: [&str; 16] = [
+    "annotations",
+    "clusterName",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
 /// Longest name or namespace that is accepted, in bytes; the limit of Kubernetes.
 pub const NAME_BYTES_MAX: usize = 253;
 
@@ -37,6 +56,8 @@ pub struct Found {
     pub key: ObjectKey,
     /// The faults found so far.
     pub faults: Vec<Fault>,
+    /// Whether a misspelt field is an error of the part that it is in.
+    is_strict: bool,
 }
 
 impl Found {
@@ -47,25 +68,47 @@ impl Found {
 
     /// Adds a fault for a field that the decoded type does not have: either the API has the field and Holdfast does not
     /// serve it, or no version of the API has it.
-    /// `meant` is the field that was probably intended.
-    pub fn unknown(&mut self, field: String, meant: Option<&str>) {
+    /// `meant` is the field that was probably intended. Returns whether the fault is an error.
+    pub fn unknown(&mut self, field: String, meant: Option<&str>) -> bool {
         if unserved::is_unserved(&self.key, &field) {
-            return self.unserved(field);
+            self.unserved(field);
+            return false;
         }
-        let mut message = format!("the field {field} is not known to this version of Holdfast and is not served");
-        if let Some(meant) = meant {
-            message.push_str(&format!("; did you mean {meant}?"));
-        }
-        self.faults.push(Fault::new(&self.key, Class::Ignored, field, UNKNOWN_FIELD, message));
+        let (class, message) = match meant {
+            Some(meant) if self.is_strict => {
+                let message =
+                    format!("the field {field} is not known to this version of Holdfast; did you mean {meant}?");
+                (Class::Invalid, message)
+            }
+            Some(meant) => (Class::Ignored, format!("{}; did you mean {meant}?", ignored(&field))),
+            None => (Class::Ignored, ignored(&field)),
+        };
+        self.faults.push(Fault::new(&self.key, class, field, UNKNOWN_FIELD, message));
+        class != Class::Ignored
     }
 
-    /// Adds a fault for each of the remaining fields of a spec after its known fields were read one by one.
-    pub fn unknown_in_spec<'a>(&mut self, rest: impl Iterator<Item = &'a String>, known: &[&'static str]) {
+    /// Adds a fault for each of the remaining fields of a spec after its known fields were read one by one. Returns
+    /// the names of the fields that were probably intended and are missing, where that is an error.
+    pub fn unknown_in_spec<'a>(
+        &mut self,
+        rest: impl Iterator<Item = &'a String>,
+        known: &[&'static str],
+    ) -> Vec<&'static str> {
+        let mut intended = Vec::new();
         for (index, name) in rest.enumerate() {
             let is_compared = index < typed::COMPARED_FIELDS_MAX;
             let meant = is_compared.then(|| misspelt::similar(name, known.iter().copied())).flatten();
-            self.unknown(format!("spec.{name}"), meant);
+            if self.unknown(format!("spec.{name}"), meant) {
+                intended.extend(meant);
+            }
         }
+        intended
+    }
+
+    /// Returns the last error with its field, in a sentence.
+    pub fn why(&self) -> String {
+        let last = self.faults.iter().rev().find(|fault| fault.is_error());
+        last.map(|fault| format!("{}: {}", fault.field, fault.message)).unwrap_or_default()
     }
 
     /// Adds a fault for a field that is known, but not served.
@@ -75,13 +118,22 @@ impl Found {
     }
 
     /// Decodes the value of a field. Each unknown field is reported as a fault; an error becomes a fault and `None`.
+    ///
+    /// A misspelt field may be meant to guard or to narrow the part that has it, so that it is an error in manifests. Of
+    /// an object of an API server, an unknown field is one of a later CRD: misspelt fields were rejected or removed.
     pub fn typed<T: DeserializeOwned>(&mut self, field: &str, value: &Value) -> Option<T> {
         let TypedValue { result, unknown } = typed::read(value);
+        let mut is_misspelt = false;
         for UnknownField { path, meant } in unknown {
-            self.unknown(below(field, &path), meant);
+            is_misspelt |= self.unknown(below(field, &path), meant);
         }
-        result.map_err(|error| self.invalid(below(field, &error.path), in_yaml_terms(&error.message))).ok()
+        let read = result.map_err(|error| self.invalid(below(field, &error.path), in_yaml_terms(&error.message))).ok();
+        read.filter(|_| !is_misspelt)
     }
+}
+
+fn ignored(field: &str) -> String {
+    format!("the field {field} is not known to this version of Holdfast and is not served")
 }
 
 /// Returns the path of a value below a field.
@@ -145,13 +197,17 @@ pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[
         Ok(key) => key,
         Err(message) => return Decoded::Nameless(format!("{kind_name}: {message}")),
     };
-    let mut found = Found { key: key.clone(), faults: Vec::new() };
+    let is_strict = source.is_some() && kind.refuses_misspelt_fields();
+    let mut found = Found { key: key.clone(), faults: Vec::new(), is_strict };
     defects.iter().for_each(|(field, message)| found.invalid(field, message));
     if !kind.versions.contains(&version) {
         found.invalid(
             "apiVersion",
             format!("{kind_name} is supported in {} {}, not in {version}", kind.group, kind.versions.join(" and ")),
         );
+    }
+    if source.is_some() {
+        misspelt_metadata(&metadata, &mut found);
     }
     let read = found.typed_quietly::<RawMetadata>("metadata", &metadata);
     let metadata = match read {
@@ -169,15 +225,27 @@ pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[
 impl Found {
     /// As [`Found::typed`], for values of which only some fields are read on purpose: unknown fields are no faults.
     pub fn typed_quietly<T: DeserializeOwned>(&mut self, field: &str, value: &Value) -> Option<T> {
-        let kept = self.faults.len();
-        let read = self.typed(field, value);
-        let mut index = 0;
-        self.faults.retain(|fault| {
-            index += 1;
-            index <= kept || fault.is_error()
-        });
-        read
+        let read = typed::read(value).result;
+        read.map_err(|error| self.invalid(below(field, &error.path), in_yaml_terms(&error.message))).ok()
     }
+}
+
+/// Adds an error for each misspelt list of labels or annotations: they decide what applies to the object.
+fn misspelt_metadata(metadata: &Value, found: &mut Found) {
+    for list in ["labels", "annotations"] {
+        if let Some(written) = misspelt_as(metadata, list) {
+            let message = format!("the field is not known; did you mean {list}?");
+            found.invalid(format!("metadata.{written}"), message);
+        }
+    }
+}
+
+/// Returns the first field of the metadata that was probably meant as this one, which is not set.
+fn misspelt_as<'a>(metadata: &'a Value, meant: &'static str) -> Option<&'a str> {
+    let fields = metadata.as_object().filter(|fields| !fields.contains_key(meant))?;
+    let mut names =
+        fields.keys().map(String::as_str).filter(|name| !METADATA.contains(name)).take(typed::COMPARED_FIELDS_MAX);
+    names.find(|name| misspelt::similar(name, [meant].into_iter()).is_some())
 }
 
 /// The remedy for the template of a manifest.
@@ -192,6 +260,9 @@ fn identity(kind: &scheme::Kind, metadata: &Value) -> Result<ObjectKey, String> 
             Err(format!("metadata.{name} must be a string, not {other}: write it in quotes, as \"{other}\""))
         }
     };
+    if let Some(written) = misspelt_as(metadata, "namespace") {
+        return Err(format!("metadata.{written} is not known; did you mean namespace?"));
+    }
     let (name, namespace) = (text("name")?, text("namespace")?);
     if name.is_empty() {
         return Err("metadata.name must be set".into());

@@ -88,6 +88,18 @@ impl Body {
         }
     }
 
+    /// Returns a route of Gateway API with the same hosts and matches, and without any rule that can be served: the
+    /// stand-in where nothing of the current version can be read, so that no other route gets the requests. Returns
+    /// `None` for other kinds. `why` is the error, in a sentence.
+    pub fn closed(&self, why: &Arc<str>) -> Option<Body> {
+        match self {
+            Body::HttpRoute(route) => Some(Body::HttpRoute(Arc::new(route.closed(why)))),
+            Body::GrpcRoute(route) => Some(Body::GrpcRoute(Arc::new(route.closed(why)))),
+            Body::StreamRoute(route) => Some(Body::StreamRoute(Arc::new(route.closed(why)))),
+            _ => None,
+        }
+    }
+
     /// Adds the targets of the previous version to a policy with a target that could not be read.
     pub fn keep_targets(&mut self, before: &Body) {
         match (self, before) {

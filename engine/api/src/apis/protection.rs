@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 pub use super::lack::Lack;
-use super::typed;
+use super::typed::{self, TypedValue, UnknownField};
 
 /// Condition on a field under which an earlier version may be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -242,9 +242,15 @@ pub fn readable<T: DeserializeOwned>(written: &Map<String, Value>, is_free: impl
     let mut read = Map::new();
     for (name, value) in written {
         let alone = Map::from_iter([(name.clone(), value.clone())]);
-        if typed::read::<T>(&Value::Object(alone)).result.is_ok() {
+        let TypedValue { result, unknown } = typed::read::<T>(&Value::Object(alone));
+        let is_misspelt = |field: &&UnknownField| field.meant.is_some();
+        let misspelt = unknown.iter().find(is_misspelt);
+        if result.is_ok() && misspelt.is_none() {
             read.insert(name.clone(), value.clone());
-        } else if !is_free(name) {
+            continue;
+        }
+        let field = misspelt.filter(|field| field.path == *name).and_then(|field| field.meant).unwrap_or(name);
+        if !is_free(field) {
             return None;
         }
     }

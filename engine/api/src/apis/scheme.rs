@@ -44,6 +44,13 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// Returns whether a misspelt field is an error of the part of the object that it is in. Kinds of kgateway and
+    /// ReferenceGrants treat every unknown field as an error; kinds of Kubernetes are only read in part.
+    pub(super) fn refuses_misspelt_fields(&self) -> bool {
+        let is_ours = [gateway::GROUP, contour::GROUP].contains(&self.group);
+        is_ours && !self.protects() && self.kind != kinds::REFERENCE_GRANT
+    }
+
     /// Returns whether the kind is a policy that restricts access to other objects or decides how backends are reached.
     pub(super) fn protects(&self) -> bool {
         matches!(

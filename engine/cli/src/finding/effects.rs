@@ -56,6 +56,7 @@ fn gets(served: &ServedInstead, limits: ShownLimits) -> String {
             format!("{section} is served with generation {generation} of {of}, last valid since {since}{expires}")
         }
         Gets::AsBefore => "the last acknowledged configuration stays".to_owned(),
+        Gets::ReadLast => "the version that was read last is served".to_owned(),
     };
     // A part that is served completely needs no list of requests.
     if served.gets.severity() != Severity::Outage || served.hosts.is_empty() {

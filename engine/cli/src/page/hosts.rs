@@ -211,7 +211,8 @@ impl HostTable {
             return vec![(served.gateway.clone(), "*".to_owned())];
         }
         let owned = owned.get(&served.object.key()).into_iter().flatten();
-        owned.filter(|(gateway, _)| *gateway == served.gateway).cloned().collect()
+        let is_here = |gateway: &Arc<str>| *gateway == served.gateway || served.gets == Gets::ReadLast;
+        owned.filter(|(gateway, _)| is_here(gateway)).cloned().collect()
     }
 
     fn of_gateway(&self, gateway: &str) -> Vec<(Arc<str>, String)> {
@@ -261,7 +262,7 @@ impl HostRow {
 /// Returns what clients get of an object, after its desired generation.
 fn fact(finding: &HealthFinding, served: &ServedInstead) -> String {
     let gets = in_list(&described(&[served], false, SHOWN).concat());
-    let is_earlier = matches!(served.gets, Gets::LastValid { .. } | Gets::AsBefore);
+    let is_earlier = matches!(served.gets, Gets::LastValid { .. } | Gets::AsBefore | Gets::ReadLast);
     let desired = subject(finding, &served.object).filter(|_| is_earlier).and_then(|subject| {
         let (generation, since) = (subject.generation?, subject.since.or(finding.since)?);
         Some(format!("generation {generation} desired since {since}; "))

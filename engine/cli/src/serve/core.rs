@@ -197,8 +197,19 @@ impl Core {
         }
     }
 
-    /// Returns the objects of files that cannot be read now, each with the reason.
+    /// Returns the objects that are served as they were read last, because their file or their content cannot be read
+    /// now, each with the reason.
     pub(crate) fn not_read(&self) -> BTreeMap<ObjectKey, String> {
+        let kept = self.engine.kept_as_read().map(|(key, fault)| {
+            let (field, message) = fault.map(|fault| (&*fault.field, &*fault.message)).unwrap_or_default();
+            (key.clone(), format!("{field}: {message}; what was read last is served"))
+        });
+        let mut all = self.objects_of_unread_files();
+        all.extend(kept);
+        all
+    }
+
+    fn objects_of_unread_files(&self) -> BTreeMap<ObjectKey, String> {
         let mut files = BTreeMap::new();
         for problem in &self.problems {
             let why = format!("{} cannot be read: {}; what was read last is served", problem.place(), problem.message);

@@ -172,8 +172,11 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
                 _ => {}
             }
             let field = format!("spec.{}", replaced.section);
+            let is_unreadable = world.unusable.contains(&replaced.object);
             let (field, message) = match replaced.message.split_once(": ") {
-                Some((path, message)) if path.starts_with(&field) => (path.to_owned(), message.to_owned()),
+                Some((path, message)) if path.starts_with(&field) || (is_unreadable && is_path(path)) => {
+                    (path.to_owned(), message.to_owned())
+                }
                 _ => (field, replaced.message.clone()),
             };
             let node = Node::section(replaced.object.clone(), replaced.section.as_str());
@@ -192,6 +195,12 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
     }
     broken.extend(certificates);
     broken
+}
+
+/// Returns whether a text is the path of a field of an object.
+fn is_path(text: &str) -> bool {
+    let first = text.split(['.', '[']).next();
+    !text.contains(' ') && first.is_some_and(|first| ["apiVersion", "metadata", "spec"].contains(&first))
 }
 
 /// Returns Backends that cannot be served as written and have a servable earlier version. The consequences of the other

@@ -79,6 +79,7 @@ pub(super) fn services_without_endpoints(engine: &Engine, found: &mut Vec<Object
             since: None,
             used: true,
             is_served: false,
+            is_unreadable: false,
             cause: None,
             not_backfilled: None,
         });

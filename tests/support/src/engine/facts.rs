@@ -44,6 +44,7 @@ pub fn found(object: Identity, field: &str, class: Class, reason: &str, message:
         since: Some(Moment(TEN)),
         used: true,
         is_served: false,
+        is_unreadable: false,
         cause: None,
         not_backfilled: None,
     }

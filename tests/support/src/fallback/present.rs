@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use holdfast_api::apis::Body;
 use holdfast_graph::ObjectKey;
 
 use holdfast_fallback::scope::event::Event;
@@ -22,8 +23,10 @@ impl Present {
             }
             Event::Unusable(key, _) => {
                 let events = self.0.entry(key.clone()).or_default();
-                // An object that other objects depend on is served in its last readable version.
-                events.retain(|event| matches!(event, Event::Applied(object, _) if object.body.is_anchor()));
+                // An object that other objects depend on is served in its last readable version, and a route keeps the
+                // claims of that version.
+                let is_kept = |body: &Body| body.is_anchor() || body.route().is_some();
+                events.retain(|event| matches!(event, Event::Applied(object, _) if is_kept(&object.body)));
                 events.push(event.clone());
             }
             Event::Unread(key, _) => self.0.entry(key.clone()).or_default().push(event.clone()),

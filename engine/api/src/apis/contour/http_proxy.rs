@@ -139,11 +139,17 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
     let (host, routes, includes) = (take("virtualhost"), take("routes"), take("includes"));
     let (tcp_proxy, class) = (take("tcpproxy"), take("ingressClassName"));
-    found.unknown_in_spec(fields.keys(), &["includes", "ingressClassName", "routes", "tcpproxy", "virtualhost"]);
+    let known = ["includes", "ingressClassName", "routes", "tcpproxy", "virtualhost"];
+    let intended = found.unknown_in_spec(fields.keys(), &known);
     let virtual_host = host.map(|value| {
         let fqdn = value.get("fqdn").and_then(Value::as_str).unwrap_or_default().into();
         ProxyHost { fqdn, written: found.typed("spec.virtualhost", &value) }
     });
+    // Without a name, the host would go to other objects.
+    let is_nameless = |host: &ProxyHost| host.fqdn.is_empty() && host.written.is_none();
+    if !intended.is_empty() || virtual_host.as_ref().is_some_and(is_nameless) {
+        return None;
+    }
     Some(Body::HttpProxy(Arc::new(HttpProxy {
         virtual_host,
         routes: entries(routes, "spec.routes", ROUTES_MAX, found),
@@ -190,11 +196,7 @@ fn entry<T: DeserializeOwned + Clone>(value: &Value, field: &str, found: &mut Fo
     match found.typed::<T>(field, value) {
         // Cloning drops the spare capacity that decoding leaves in every list.
         Some(entry) => ProxyEntry::Decoded(entry.clone()),
-        None => {
-            let why = found.faults.last().map(|fault| format!("{}: {}", fault.field, fault.message));
-            let why = why.unwrap_or_default().into();
-            ProxyEntry::Broken { conditions: salvage(written), why, guards: guards(value) }
-        }
+        None => ProxyEntry::Broken { conditions: salvage(written), why: found.why().into(), guards: guards(value) },
     }
 }
 

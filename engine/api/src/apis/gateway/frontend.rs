@@ -32,6 +32,13 @@ pub struct GatewayTlsSpec {
     pub backend: Option<GatewayTlsBackend>,
 }
 
+impl GatewayTlsSpec {
+    /// Returns settings of which nothing can be read, which is already reported.
+    pub(super) fn unreadable() -> Self {
+        Self { frontend: Some(None), backend: None }
+    }
+}
+
 /// TLS towards clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -103,7 +110,7 @@ impl FrontendTls {
 pub(super) fn tls(written: Value, found: &mut Found) -> GatewayTlsSpec {
     let Value::Object(mut fields) = written else {
         found.invalid("spec.tls", "must be an object");
-        return GatewayTlsSpec { frontend: Some(None), backend: None };
+        return GatewayTlsSpec::unreadable();
     };
     let reported = found.faults.len();
     let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());

@@ -15,6 +15,8 @@ use crate::fault::at;
 /// Number of listeners of one Gateway or ListenerSet; the limit of the CRDs.
 pub const LISTENERS_MAX: usize = 64;
 
+const TLS: &str = "tls";
+
 /// A listener, or the readable part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListenerEntry {
@@ -54,15 +56,17 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
     let (addresses, tls, infrastructure) = (take("addresses"), take("tls"), take("infrastructure"));
     let allowed = take("allowedListeners");
-    found.unknown_in_spec(
-        fields.keys(),
-        &["addresses", "allowedListeners", "gatewayClassName", "infrastructure", "listeners", "tls"],
-    );
+    let known = ["addresses", "allowedListeners", "gatewayClassName", "infrastructure", "listeners", TLS];
+    let intended = found.unknown_in_spec(fields.keys(), &known);
     Some(Body::Gateway(Arc::new(Gateway {
         class: class.into(),
         listeners,
         addresses: addresses.map_or(Some(vec![]), |value| found.typed("spec.addresses", &value)).unwrap_or_default(),
-        tls: tls.map(|value| frontend::tls(value, found)).unwrap_or_default(),
+        tls: match tls {
+            Some(value) => frontend::tls(value, found),
+            None if intended.contains(&TLS) => GatewayTlsSpec::unreadable(),
+            None => GatewayTlsSpec::default(),
+        },
         infrastructure: infrastructure.and_then(|value| found.typed("spec.infrastructure", &value)),
         allowed_listeners: allowed.and_then(|value| found.typed("spec.allowedListeners", &value)),
     })))
@@ -84,9 +88,13 @@ pub(super) fn listeners(written: Option<Value>, found: &mut Found) -> Option<Vec
     }
     let listeners = listeners.into_iter().take(LISTENERS_MAX).enumerate().map(|(index, value)| {
         let field = at("spec.listeners", index);
-        let name = value.get("name").and_then(Value::as_str).unwrap_or_default().into();
+        let name: Arc<str> = value.get("name").and_then(Value::as_str).unwrap_or_default().into();
         let claim = claim(&value);
-        let written = found.typed(&field, &value);
+        let mut written = found.typed(&field, &value);
+        if written.is_some() && name.is_empty() {
+            found.invalid(format!("{field}.name"), "must not be empty");
+            written = None;
+        }
         ListenerEntry { name, whole: written.is_some(), written: written.or(claim) }
     });
     Some(listeners.collect())

@@ -41,6 +41,10 @@ impl RouteRule for GrpcRule {
         self.backend_refs.as_deref().unwrap_or_default()
     }
 
+    fn written_matches(&self) -> Vec<Value> {
+        route::written_matches(self.matches.as_deref().unwrap_or_default())
+    }
+
     fn has_matches_of(&self, other: &Self) -> bool {
         self.matches == other.matches
     }

@@ -6,11 +6,13 @@
 use std::sync::Arc;
 
 use gateway_api::httproutes::{HttpRouteRulesFilters, HttpRouteRulesFiltersType};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::references::{BackendRef, ParentRef};
 use crate::apis::decode::Found;
+use crate::apis::misspelt;
 use crate::apis::protection::{Declare, Sheet, readable};
 use crate::fault::at;
 
@@ -26,6 +28,8 @@ pub const HOSTNAMES_MAX: usize = 16;
 const UNREADABLE_CHARS_MAX: usize = 40;
 /// Number of parents of one route; the limit of the CRD.
 pub const PARENTS_MAX: usize = 32;
+
+const MATCHES: &str = "matches";
 
 /// A route of any kind.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,8 +93,44 @@ pub trait RouteRule: DeserializeOwned + Clone + Default + Declare {
     /// Returns the backends.
     fn backends(&self) -> &[BackendRef];
 
+    /// Returns the matches in JSON; a rule without matches has one that matches all requests.
+    fn written_matches(&self) -> Vec<Value>;
+
     /// Returns whether both rules have the same matches.
     fn has_matches_of(&self, other: &Self) -> bool;
+}
+
+impl<R: RouteRule> GatewayRoute<R> {
+    /// Returns the route with the same claims and without any rule that can be served: its current content cannot be
+    /// read. `why` is the error, in a sentence.
+    pub(in crate::apis) fn closed(&self, why: &Arc<str>) -> Self {
+        let closed = |entry: &RuleEntry<R>| match entry {
+            RuleEntry::Decoded(rule) => RuleEntry::Broken {
+                name: rule.name().map(Arc::from),
+                matches: rule.written_matches(),
+                why: why.clone(),
+                guards: Some(Box::new(rule.clone())),
+            },
+            RuleEntry::Broken { name, matches, guards, .. } => RuleEntry::Broken {
+                name: name.clone(),
+                matches: matches.clone(),
+                why: why.clone(),
+                guards: guards.clone(),
+            },
+        };
+        Self {
+            parents: self.parents.clone(),
+            hostnames: self.hostnames.clone(),
+            rules: self.rules.iter().map(closed).collect(),
+        }
+    }
+}
+
+/// Returns matches in JSON.
+pub(super) fn written_matches<M: Serialize>(matches: &[M]) -> Vec<Value> {
+    let everything = || vec![Value::Object(serde_json::Map::new())];
+    let written = || matches.iter().map(|one| serde_json::to_value(one).unwrap_or_default()).collect();
+    if matches.is_empty() { everything() } else { written() }
 }
 
 /// What all kinds of routes have in common.
@@ -169,13 +209,18 @@ pub(super) fn decode_spec<R: RouteRule>(document: &mut Value, found: &mut Found)
     }
     let parents = parents.into_iter().flatten().collect();
     let hostnames = list(fields.remove("hostnames"), "spec.hostnames", R::MOST_HOSTNAMES, found)?;
-    let hostnames = hostnames.into_iter().flatten().map(|hostname: Value| hostname_of(&hostname)).collect();
-    found.unknown_in_spec(fields.keys(), &["hostnames", "parentRefs", "rules"]);
-    Some(GatewayRoute { parents, hostnames, rules: rules_of(rules, found)? })
+    let hostnames: Vec<Value> = hostnames.into_iter().flatten().collect();
+    if !hostnames.is_empty() && !hostnames.iter().any(Value::is_string) {
+        found.invalid("spec.hostnames", "must be a list of texts");
+        return None;
+    }
+    let hostnames = hostnames.iter().map(hostname_of).collect();
+    let intended = found.unknown_in_spec(fields.keys(), &["hostnames", "parentRefs", "rules"]);
+    let rules = rules_of(rules, found)?;
+    intended.is_empty().then_some(GatewayRoute { parents, hostnames, rules })
 }
 
-/// Returns a hostname. One that is no text becomes a text that is no valid hostname, and is reported as such: a route
-/// without any usable hostname must not become a route for every host.
+/// Returns a hostname. One that is no text, beside others that are, becomes a text that is no valid hostname, and is reported as such.
 fn hostname_of(written: &Value) -> Arc<str> {
     match written {
         Value::String(text) => text.as_str().into(),
@@ -251,7 +296,7 @@ fn name_of(rule: &Value) -> Option<Arc<str>> {
 /// Returns the matches of a rule up to the remaining number, and, where some are left out, one match that cannot be
 /// read.
 fn first_matches(rule: &Value, left: &mut usize) -> Vec<Value> {
-    let written = rule.get("matches").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let written = rule.get(MATCHES).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let most = MATCHES_PER_RULE_MAX.min(*left);
     *left = left.saturating_sub(written.len().max(1));
     let mut matches: Vec<Value> = written.iter().take(most).cloned().collect();
@@ -261,9 +306,21 @@ fn first_matches(rule: &Value, left: &mut usize) -> Vec<Value> {
     matches
 }
 
+/// Returns the matches of a rule that does not decode, of which only some may be readable; none where it is unknown
+/// which requests the rule is for.
+fn readable_matches(rule: &Value) -> Vec<Value> {
+    let is_meant = |name: &String| name != MATCHES && misspelt::similar(name, [MATCHES].into_iter()).is_some();
+    let is_misspelt = rule.as_object().is_none_or(|fields| fields.keys().any(is_meant));
+    match rule.get(MATCHES) {
+        Some(Value::Array(matches)) => matches.clone(),
+        None | Some(Value::Null) if !is_misspelt => written_matches::<Value>(&[]),
+        _ => Vec::new(),
+    }
+}
+
 fn rule_of<R: RouteRule>(value: Value, field: &str, left: &mut usize, found: &mut Found) -> RuleEntry<R> {
     let name = name_of(&value);
-    let written = value.get("matches").and_then(Value::as_array).map_or(1, Vec::len);
+    let written = value.get(MATCHES).and_then(Value::as_array).map_or(1, Vec::len);
     if written > MATCHES_PER_RULE_MAX || written > *left {
         let why = format!(
             "{written} matches are too many: a rule may have {MATCHES_PER_RULE_MAX}, all rules of a route together \
@@ -278,10 +335,8 @@ fn rule_of<R: RouteRule>(value: Value, field: &str, left: &mut usize, found: &mu
         // Cloning drops the spare capacity that decoding leaves in every list.
         Some(rule) => RuleEntry::Decoded(rule.clone()),
         None => {
-            let matches = value.get("matches").and_then(Value::as_array).cloned();
-            let why = found.faults.last().map(|fault| format!("{}: {}", fault.field, fault.message));
-            let (matches, guards) = (matches.unwrap_or_default(), guards(&value));
-            RuleEntry::Broken { name, matches, why: why.unwrap_or_default().into(), guards }
+            let (matches, guards) = (readable_matches(&value), guards(&value));
+            RuleEntry::Broken { name, matches, why: found.why().into(), guards }
         }
     }
 }

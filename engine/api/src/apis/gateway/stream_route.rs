@@ -41,6 +41,10 @@ impl RouteRule for StreamRule {
         self.backend_refs.as_deref().unwrap_or_default()
     }
 
+    fn written_matches(&self) -> Vec<Value> {
+        Vec::new()
+    }
+
     fn has_matches_of(&self, _: &Self) -> bool {
         true
     }
