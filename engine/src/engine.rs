@@ -196,10 +196,12 @@ impl Engine {
     fn apply(&mut self, mut object: Object, faults: Vec<Fault>) {
         self.note(&object.key, faults);
         // A policy with a truncated target list must not unprotect the targets that it was attached to before.
-        if object.body.lost_targets()
+        // A rule with unreadable matches must not leave its requests to other rules.
+        if (object.body.lost_targets() || object.body.lost_matches())
             && let Some(before) = self.objects.get(&object.key).cloned().or_else(|| self.scopes.last_valid(&object.key))
         {
             object.body.keep_targets(&before.body);
+            object.body.keep_matches(&before.body);
         }
         self.leaving.remove(&object.key);
         self.unusable.remove(&object.key);

@@ -186,7 +186,12 @@ async fn an_incident_with_three_owners(world: World) -> Result<()> {
     let finished = command(&world, &holdfast, "diff", &["HTTPRoute/pay/pay"]).await?;
     finished.expect_code(1)?.expect_output(&["rules[0] answers 404", "because   TrafficPolicy pay/guard"])?;
     let finished = command(&world, &holdfast, "diff", &["TrafficPolicy/pay/guard"]).await?;
-    finished.expect_code(1)?.expect_output(&["affects   HTTPRoute pay/pay: rules[0] answers 404: pay.test"])?;
+    let words = [
+        "affects   HTTPRoute pay/pay: rules[0] answers 404: pay.test",
+        "-# not enforced: what it applies to answers with an error",
+        "+kind: TrafficPolicy",
+    ];
+    finished.expect_code(1)?.expect_output(&words)?;
     // Healthy objects below and beside broken ones.
     for object in ["HTTPRoute/default/fine", "Service/shop/new", "Gateway/default/public", "Service/pay/pay"] {
         command(&world, &holdfast, "diff", &[object]).await?.expect_code(0)?.expect_output(&["Served as written."])?;

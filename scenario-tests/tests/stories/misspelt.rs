@@ -1,4 +1,4 @@
-//! Fields with a misspelt name or an unreadable value in routes, HTTPProxies and listeners: what they guarded or
+//! Fields with an unknown name or an unreadable value in routes, HTTPProxies and listeners: what they guarded or
 //! narrowed stays closed, and no broader route gets the requests.
 
 use anyhow::{Context, Result, ensure};
@@ -68,8 +68,13 @@ fn routes() -> Vec<Guarded> {
                 ("matches:", "match:"),
                 ("headers:", "header:"),
                 ("headers:", "Headers:"),
+                ("headers:", "hdrs:"),
                 ("rules:", "rule:"),
                 ("hostnames:", "hostname:"),
+                ("hostnames:", "hosts:"),
+                ("  hostnames:", "hostnames:"),
+                ("[case.example.com]", "[other.example.com, 5]"),
+                ("[case.example.com]", "[other.example.com, case_.example.com]"),
                 ("hostnames: [case.example.com]", "hostnames: case.example.com"),
                 ("parentRefs:", "parentRef:"),
             ],
@@ -79,14 +84,18 @@ fn routes() -> Vec<Guarded> {
             file: "case.yaml",
             manifest: rule(extension),
             answer: 403,
-            edits: &[("filters:", "filter:"), ("hostnames: [case.example.com]", "hostnames: [5]")],
+            edits: &[
+                ("filters:", "filter:"),
+                ("filters:", "plugins:"),
+                ("hostnames: [case.example.com]", "hostnames: [5]"),
+            ],
         },
         Guarded {
             object,
             file: "case.yaml",
             manifest: rule("name: main"),
             answer: 403,
-            edits: &[("name: main", "Name: main"), ("name: main", "names: main")],
+            edits: &[("name: main", "Name: main"), ("name: main", "id: main")],
         },
         Guarded {
             object,
@@ -94,29 +103,95 @@ fn routes() -> Vec<Guarded> {
             manifest: rule("matches: [{path: {value: /}}]")
                 .replace("name: case", "name: case\n  labels: {guard: 'yes'}"),
             answer: 403,
-            edits: &[("labels: {guard: 'yes'}", "labels: {guard: true}"), ("labels: {", "label: {")],
+            edits: &[
+                ("labels: {guard: 'yes'}", "labels: {guard: true}"),
+                ("labels: {", "label: {"),
+                ("labels: {", "tags: {"),
+            ],
         },
     ]
 }
 
+/// A guarded rule, route or include beside a broader one of the same object.
+fn narrower() -> Vec<Guarded> {
+    let rules = "\
+- matches: [{path: {value: /x}}]
+  filters: [{type: ExtensionRef, extensionRef: {group: gateway.kgateway.dev, kind: TrafficPolicy, name: called}}]
+  backendRefs: [{name: one, port: 8080}]
+- backendRefs: [{name: broader, port: 8080}]";
+    let broader = "{conditions: [{prefix: /}], services: [{name: broader, port: 8080}]}";
+    let deny = "ipDenyPolicy: [{source: Peer, cidr: 0.0.0.0/0}], services: [{name: one, port: 8080}]";
+    let route = proxy(
+        "case",
+        &format!("virtualhost: {{fqdn: {HOST}}}\nroutes: [{{conditions: [{{prefix: /x}}], {deny}}}, {broader}]"),
+    );
+    let root = format!(
+        "virtualhost: {{fqdn: {HOST}}}\nroutes: [{broader}]\nincludes: [{{name: child, conditions: [{{prefix: /x}}]}}]"
+    );
+    let child = proxy("child", &format!("routes: [{{{deny}}}]"));
+    let edits: &[(&str, &str)] = &[
+        ("{prefix: /x}", "{prefx: /x}"),
+        ("{prefix: /x}", "/x"),
+        ("conditions: [{prefix: /x}]", "condition: [{prefix: /x}]"),
+        ("conditions: [{prefix: /x}]", "match: [{prefix: /x}]"),
+        ("[{prefix: /x}]", "/x"),
+    ];
+    vec![
+        Guarded {
+            object: "HTTPRoute default/case",
+            file: "case.yaml",
+            manifest: http_route("case", &format!("hostnames: [{HOST}]\nrules:\n{rules}")),
+            answer: 403,
+            edits: &[
+                ("path:", "paht:"),
+                ("{value: /x}", "/x"),
+                ("value: /x", "value: 5"),
+                ("[{path: {value: /x}}]", "[/x]"),
+                ("[{path: {value: /x}}]", "{path: {value: /x}}"),
+                ("matches:", "match:"),
+                ("matches:", "conditions:"),
+            ],
+        },
+        Guarded { object: "HTTPProxy default/case", file: "case.yaml", manifest: route, answer: 403, edits },
+        Guarded {
+            object: "HTTPProxy default/case",
+            file: "case.yaml",
+            manifest: documents(&[proxy("case", &root), child]),
+            answer: 403,
+            edits,
+        },
+    ]
+}
+
+fn proxy(name: &str, spec: &str) -> String {
+    let spec: String = spec.lines().map(|line| format!("  {line}\n")).collect();
+    format!(
+        "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: {name}, namespace: default}}\nspec:\n{spec}"
+    )
+}
+
 fn proxies() -> Vec<Guarded> {
-    let proxy = |spec: &str| {
-        format!(
-            "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: case, namespace: default}}\nspec:\n{spec}"
-        )
-    };
     let object = "HTTPProxy default/case";
     let services = "services: [{name: one, port: 8080}]";
     let deny = "[{source: Peer, cidr: 0.0.0.0/0}]";
-    let host = proxy(&format!(
-        "  virtualhost: {{fqdn: {HOST}, ipDenyPolicy: {deny}}}\n  routes: [{{conditions: [{{prefix: /}}], {services}}}]\n"
-    ));
-    let route = proxy(&format!(
-        "  virtualhost: {{fqdn: {HOST}}}\n  routes: [{{conditions: [{{prefix: /}}], ipDenyPolicy: {deny}, {services}}}]\n"
-    ));
-    let condition = proxy(&format!(
-        "  virtualhost: {{fqdn: {HOST}}}\n  routes: [{{conditions: [{{prefix: /}}, {{header: {{name: k, exact: v}}}}], {services}}}]\n"
-    ));
+    let host = proxy(
+        "case",
+        &format!(
+            "virtualhost: {{fqdn: {HOST}, ipDenyPolicy: {deny}}}\nroutes: [{{conditions: [{{prefix: /}}], {services}}}]\n"
+        ),
+    );
+    let route = proxy(
+        "case",
+        &format!(
+            "virtualhost: {{fqdn: {HOST}}}\nroutes: [{{conditions: [{{prefix: /}}], ipDenyPolicy: {deny}, {services}}}]\n"
+        ),
+    );
+    let condition = proxy(
+        "case",
+        &format!(
+            "virtualhost: {{fqdn: {HOST}}}\nroutes: [{{conditions: [{{prefix: /}}, {{header: {{name: k, exact: v}}}}], {services}}}]\n"
+        ),
+    );
     vec![
         Guarded {
             object,
@@ -129,6 +204,7 @@ fn proxies() -> Vec<Guarded> {
                 ("virtualhost: {", "virtualhost: 5 # {"),
                 ("fqdn: case.example.com", "Fqdn: case.example.com"),
                 ("fqdn: case.example.com", "fqdn: [case.example.com]"),
+                ("case.example.com", "case.example.com:80"),
             ],
         },
         Guarded {
@@ -136,7 +212,7 @@ fn proxies() -> Vec<Guarded> {
             file: "case.yaml",
             manifest: route,
             answer: 403,
-            edits: &[("ipDenyPolicy", "ipDenyPolicies"), ("ipDenyPolicy", "ipdenyPolicy")],
+            edits: &[("ipDenyPolicy", "ipDenyPolicies"), ("ipDenyPolicy", "deny")],
         },
         Guarded { object, file: "case.yaml", manifest: condition, answer: 404, edits: &[("header:", "headers:")] },
     ]
@@ -157,7 +233,12 @@ fn listeners(port: u16, second: u16) -> Vec<Guarded> {
     vec![
         guarded(
             "{namespaces: {from: All}, kinds: [{kind: GRPCRoute}]}",
-            &[("kinds:", "kind:"), ("allowedRoutes:", "allowedRoute:"), ("name: second", "name: ''")],
+            &[
+                ("kinds:", "kind:"),
+                ("kinds:", "only:"),
+                ("allowedRoutes:", "allowedRoute:"),
+                ("name: second", "name: ''"),
+            ],
         ),
         guarded(
             "{namespaces: {from: Selector, selector: {matchLabels: {team: a}}}}",
@@ -169,7 +250,7 @@ fn listeners(port: u16, second: u16) -> Vec<Guarded> {
 /// Waits until `status` names the object, and `explain` reports that the request is not served as desired.
 async fn is_reported(world: &World, holdfast: &Holdfast, object: &str, port: u16) -> Result<()> {
     let address = format!("127.0.0.1:{}", holdfast.options.diagnostics);
-    let url = format!("http://{HOST}:{port}/");
+    let url = format!("http://{HOST}:{port}/x");
     until(&format!("status and explain report {object}"), || async {
         let status = world.command(&["status", "--diagnostics", &address]).await?;
         let parts: Vec<&str> = object.split(' ').collect();
@@ -192,9 +273,9 @@ async fn do_not_open(world: World, flags: &[&str]) -> Result<()> {
     let mut flags = flags.to_vec();
     flags.extend(["--httpproxy-gateway", "default/public"]);
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&flags)).await?;
-    let request = |port: u16| get(port, "/").host(HOST);
+    let request = |port: u16| get(port, "/x").host(HOST);
     request(port).comes_to_reach("broader").await?;
-    for case in routes().into_iter().chain(proxies()) {
+    for case in routes().into_iter().chain(proxies()).chain(narrower()) {
         stays_closed(&world, &holdfast, request(port), port, &case).await?;
         world.delete(case.file)?;
         request(port).comes_to_reach("broader").await?;

@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::gateway::unserved;
+use super::kinds;
 use super::meta::RawMetadata;
 use super::misspelt;
 use super::scheme::{self, ResourceScope};
@@ -14,6 +15,8 @@ use crate::object::{Object, Source};
 
 /// The reason of faults of fields that no version of the API has.
 pub const UNKNOWN_FIELD: &str = "UnknownField";
+/// The fields of an object, except for its metadata, of the kinds in which unknown fields are errors.
+const DOCUMENT: [&str; 4] = ["apiVersion", "kind", "spec", "status"];
 /// The fields of metadata. <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/>
 const METADATA: [&str; 16] = [
     "annotations",
@@ -56,7 +59,7 @@ pub struct Found {
     pub key: ObjectKey,
     /// The faults found so far.
     pub faults: Vec<Fault>,
-    /// Whether a misspelt field is an error of the part that it is in.
+    /// Whether an unknown field is an error of the part that has it.
     is_strict: bool,
 }
 
@@ -74,35 +77,41 @@ impl Found {
             self.unserved(field);
             return false;
         }
-        let (class, message) = match meant {
-            Some(meant) if self.is_strict => {
-                let message =
-                    format!("the field {field} is not known to this version of Holdfast; did you mean {meant}?");
-                (Class::Invalid, message)
-            }
-            Some(meant) => (Class::Ignored, format!("{}; did you mean {meant}?", ignored(&field))),
-            None => (Class::Ignored, ignored(&field)),
-        };
+        let mut message = format!("the field {field} is not known to this version of Holdfast");
+        let class = if self.is_strict { Class::Invalid } else { Class::Ignored };
+        if !self.is_strict {
+            message.push_str(" and is not served");
+        }
+        if let Some(meant) = meant {
+            message.push_str(&format!("; did you mean {meant}?"));
+        }
         self.faults.push(Fault::new(&self.key, class, field, UNKNOWN_FIELD, message));
-        class != Class::Ignored
+        self.is_strict
     }
 
-    /// Adds a fault for each of the remaining fields of a spec after its known fields were read one by one. Returns
-    /// the names of the fields that were probably intended and are missing, where that is an error.
+    /// Adds a fault for each of the remaining fields of a spec after its known fields were read one by one. Returns,
+    /// for each field that is an error, the field that was probably intended.
     pub fn unknown_in_spec<'a>(
         &mut self,
         rest: impl Iterator<Item = &'a String>,
         known: &[&'static str],
-    ) -> Vec<&'static str> {
-        let mut intended = Vec::new();
+    ) -> Vec<Option<&'static str>> {
+        let mut wrong = Vec::new();
         for (index, name) in rest.enumerate() {
             let is_compared = index < typed::COMPARED_FIELDS_MAX;
             let meant = is_compared.then(|| misspelt::similar(name, known.iter().copied())).flatten();
             if self.unknown(format!("spec.{name}"), meant) {
-                intended.extend(meant);
+                wrong.push(meant);
             }
         }
-        intended
+        wrong
+    }
+
+    /// Returns the fault of the first of these hostnames that no request can have, in a manifest: requests for the
+    /// intended host must not go to other objects. An API server rejects such names.
+    pub fn hostname_fault<'h>(&self, mut hostnames: impl Iterator<Item = &'h str>) -> Option<String> {
+        let fault = |hostname| holdfast_check::host::hostname(hostname).err().map(|fault| fault.to_string());
+        hostnames.find_map(fault).filter(|_| self.is_strict)
     }
 
     /// Returns the last error with its field, in a sentence.
@@ -119,21 +128,27 @@ impl Found {
 
     /// Decodes the value of a field. Each unknown field is reported as a fault; an error becomes a fault and `None`.
     ///
-    /// A misspelt field may be meant to guard or to narrow the part that has it, so that it is an error in manifests. Of
-    /// an object of an API server, an unknown field is one of a later CRD: misspelt fields were rejected or removed.
+    /// An unknown field may be a misspelt one that is meant to guard or to narrow the part that has it, so that it is an
+    /// error in manifests. Of an object of an API server it is a field of a later CRD: misspelt fields were rejected or
+    /// removed.
     pub fn typed<T: DeserializeOwned>(&mut self, field: &str, value: &Value) -> Option<T> {
         let TypedValue { result, unknown } = typed::read(value);
-        let mut is_misspelt = false;
+        let mut is_wrong = false;
+        let mut intended = Vec::new();
         for UnknownField { path, meant } in unknown {
-            is_misspelt |= self.unknown(below(field, &path), meant);
+            intended.extend(meant.map(|meant| format!("missing field `{meant}`")));
+            is_wrong |= self.unknown(below(field, &path), meant);
         }
-        let read = result.map_err(|error| self.invalid(below(field, &error.path), in_yaml_terms(&error.message))).ok();
-        read.filter(|_| !is_misspelt)
+        match result {
+            Ok(read) => (!is_wrong).then_some(read),
+            // The misspelt field is the missing one.
+            Err(error) if is_wrong && intended.contains(&error.message) => None,
+            Err(error) => {
+                self.invalid(below(field, &error.path), in_yaml_terms(&error.message));
+                None
+            }
+        }
     }
-}
-
-fn ignored(field: &str) -> String {
-    format!("the field {field} is not known to this version of Holdfast and is not served")
 }
 
 /// Returns the path of a value below a field.
@@ -193,11 +208,11 @@ pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[
             None => Decoded::Foreign(format!("{api_version} {kind_name} is not a kind that Holdfast reads")),
         };
     };
-    let key = match identity(kind, &metadata) {
+    let key = match identity(kind, &metadata, source.is_some()) {
         Ok(key) => key,
         Err(message) => return Decoded::Nameless(format!("{kind_name}: {message}")),
     };
-    let is_strict = source.is_some() && kind.refuses_misspelt_fields();
+    let is_strict = source.is_some() && kind.refuses_unknown_fields();
     let mut found = Found { key: key.clone(), faults: Vec::new(), is_strict };
     defects.iter().for_each(|(field, message)| found.invalid(field, message));
     if !kind.versions.contains(&version) {
@@ -206,8 +221,13 @@ pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[
             format!("{kind_name} is supported in {} {}, not in {version}", kind.group, kind.versions.join(" and ")),
         );
     }
-    if source.is_some() {
-        misspelt_metadata(&metadata, &mut found);
+    if source.is_some() && (kind.group.contains('.') || kind.kind == kinds::NAMESPACE) {
+        check_metadata(&metadata, &mut found);
+    }
+    if is_strict {
+        for name in fields.keys().filter(|name| !DOCUMENT.contains(&name.as_str())) {
+            found.unknown(name.clone(), None);
+        }
     }
     let read = found.typed_quietly::<RawMetadata>("metadata", &metadata);
     let metadata = match read {
@@ -230,28 +250,25 @@ impl Found {
     }
 }
 
-/// Adds an error for each misspelt list of labels or annotations: they decide what applies to the object.
-fn misspelt_metadata(metadata: &Value, found: &mut Found) {
-    for list in ["labels", "annotations"] {
-        if let Some(written) = misspelt_as(metadata, list) {
-            let message = format!("the field is not known; did you mean {list}?");
-            found.invalid(format!("metadata.{written}"), message);
-        }
-    }
+/// Returns the fields of metadata that Kubernetes does not have.
+fn unknown_metadata(metadata: &Value) -> impl Iterator<Item = &str> {
+    let names = metadata.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    names.filter(|name| !METADATA.contains(name)).take(typed::COMPARED_FIELDS_MAX)
 }
 
-/// Returns the first field of the metadata that was probably meant as this one, which is not set.
-fn misspelt_as<'a>(metadata: &'a Value, meant: &'static str) -> Option<&'a str> {
-    let fields = metadata.as_object().filter(|fields| !fields.contains_key(meant))?;
-    let mut names =
-        fields.keys().map(String::as_str).filter(|name| !METADATA.contains(name)).take(typed::COMPARED_FIELDS_MAX);
-    names.find(|name| misspelt::similar(name, [meant].into_iter()).is_some())
+/// Adds an error for each unknown field of the metadata, which may be meant as the labels.
+fn check_metadata(metadata: &Value, found: &mut Found) {
+    for name in unknown_metadata(metadata) {
+        let meant = misspelt::similar(name, METADATA.into_iter().filter(|known| metadata.get(known).is_none()));
+        let meant = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+        found.invalid(format!("metadata.{name}"), format!("the field is not known to Kubernetes{meant}"));
+    }
 }
 
 /// The remedy for the template of a manifest.
 pub const TEMPLATE: &str = "this looks like a Helm template, which must be rendered first (helm template)";
 
-fn identity(kind: &scheme::Kind, metadata: &Value) -> Result<ObjectKey, String> {
+fn identity(kind: &scheme::Kind, metadata: &Value, is_manifest: bool) -> Result<ObjectKey, String> {
     let text = |name: &str| match metadata.get(name) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text.as_str()),
@@ -260,8 +277,10 @@ fn identity(kind: &scheme::Kind, metadata: &Value) -> Result<ObjectKey, String> 
             Err(format!("metadata.{name} must be a string, not {other}: write it in quotes, as \"{other}\""))
         }
     };
-    if let Some(written) = misspelt_as(metadata, "namespace") {
-        return Err(format!("metadata.{written} is not known; did you mean namespace?"));
+    let may_be_namespace =
+        is_manifest && kind.scope == ResourceScope::Namespaced && metadata.get("namespace").is_none();
+    if let Some(unknown) = unknown_metadata(metadata).next().filter(|_| may_be_namespace) {
+        return Err(format!("metadata.{unknown} is not known; did you mean namespace, which is not set?"));
     }
     let (name, namespace) = (text("name")?, text("namespace")?);
     if name.is_empty() {

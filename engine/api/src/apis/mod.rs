@@ -111,6 +111,27 @@ impl Body {
         }
     }
 
+    /// Adds the matches of the previous version to a rule, route or include with matches that cannot be read: other
+    /// rules must not get its requests.
+    pub fn keep_matches(&mut self, before: &Body) {
+        match (self, before) {
+            (Body::HttpRoute(now), Body::HttpRoute(before)) => Arc::make_mut(now).keep_matches(before),
+            (Body::GrpcRoute(now), Body::GrpcRoute(before)) => Arc::make_mut(now).keep_matches(before),
+            (Body::HttpProxy(now), Body::HttpProxy(before)) => Arc::make_mut(now).keep_conditions(before),
+            _ => {}
+        }
+    }
+
+    /// Returns whether the matches of a rule, route or include cannot be read.
+    pub fn lost_matches(&self) -> bool {
+        match self {
+            Body::HttpRoute(route) => route.lost_matches(),
+            Body::GrpcRoute(route) => route.lost_matches(),
+            Body::HttpProxy(proxy) => proxy.lost_conditions(),
+            _ => false,
+        }
+    }
+
     /// Returns whether a policy has lost a target that could not be read.
     pub fn lost_targets(&self) -> bool {
         match self {

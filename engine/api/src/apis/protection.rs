@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 pub use super::lack::Lack;
-use super::typed::{self, TypedValue, UnknownField};
+use super::typed::{self, TypedValue};
 
 /// Condition on a field under which an earlier version may be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -237,20 +237,19 @@ pub trait Declare {
 }
 
 /// Decodes the readable fields of a part that does not decode as a whole. Returns `None` where a field that may protect
-/// cannot be read.
+/// cannot be read, or is not known.
 pub fn readable<T: DeserializeOwned>(written: &Map<String, Value>, is_free: impl Fn(&str) -> bool) -> Option<T> {
     let mut read = Map::new();
     for (name, value) in written {
         let alone = Map::from_iter([(name.clone(), value.clone())]);
         let TypedValue { result, unknown } = typed::read::<T>(&Value::Object(alone));
-        let is_misspelt = |field: &&UnknownField| field.meant.is_some();
-        let misspelt = unknown.iter().find(is_misspelt);
-        if result.is_ok() && misspelt.is_none() {
+        if result.is_ok() && unknown.is_empty() {
             read.insert(name.clone(), value.clone());
             continue;
         }
-        let field = misspelt.filter(|field| field.path == *name).and_then(|field| field.meant).unwrap_or(name);
-        if !is_free(field) {
+        // The whole field may be a misspelt one.
+        let whole = unknown.first().filter(|field| field.path == *name);
+        if !is_free(whole.and_then(|field| field.meant).unwrap_or(name)) {
             return None;
         }
     }

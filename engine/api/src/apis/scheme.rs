@@ -44,9 +44,9 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Returns whether a misspelt field is an error of the part of the object that it is in. Kinds of kgateway and
-    /// ReferenceGrants treat every unknown field as an error; kinds of Kubernetes are only read in part.
-    pub(super) fn refuses_misspelt_fields(&self) -> bool {
+    /// Returns whether an unknown field in a manifest is an error of the part of the object that has it. Policies, kinds
+    /// of kgateway and ReferenceGrants treat unknown fields themselves, and kinds of Kubernetes are only read in part.
+    pub(super) fn refuses_unknown_fields(&self) -> bool {
         let is_ours = [gateway::GROUP, contour::GROUP].contains(&self.group);
         is_ours && !self.protects() && self.kind != kinds::REFERENCE_GRANT
     }

@@ -22,6 +22,8 @@ use crate::explain::GatewayEnvoys;
 pub(crate) const DIFF_PARTS_MAX: usize = 20;
 /// Maximum number of other objects, and of objects at fault, that are listed with one object.
 const DIFF_OBJECTS_MAX: usize = 20;
+/// What is served of a policy that cannot be enforced, and has no last valid version.
+const NOT_ENFORCED: &str = "not enforced: what it applies to answers with an error";
 
 /// The differences.
 #[derive(Debug, Serialize)]
@@ -172,6 +174,7 @@ impl ObjectDifference {
             // The last readable version of an object that others depend on stays in use.
             (None, None) => match desired {
                 Some(kept) if !is_readable => ServedContent::Earlier(kept),
+                _ if findings.is_not_enforced => ServedContent::Nothing(NOT_ENFORCED.into()),
                 _ if findings.is_not_served => ServedContent::Nothing("not served".into()),
                 _ => ServedContent::Desired,
             },
@@ -218,18 +221,24 @@ struct ObjectFindings {
     because: Vec<FaultOfObject>,
     /// Whether the object itself is at fault.
     is_at_fault: bool,
+    /// Whether a fault of the object itself is an outage.
+    is_outage: bool,
     /// Whether the object is at fault and clients get nothing of it.
     is_not_served: bool,
+    /// Whether the object is a policy that cannot be enforced.
+    is_not_enforced: bool,
 }
 
 impl ObjectFindings {
     fn of(key: &ObjectKey, facts: &DiffFacts) -> Self {
         let mut all = Self::default();
+        let is_policy = facts.objects.get(key).is_some_and(|object| object.body.is_policy());
         for severity in Severity::ALL {
             for finding in facts.health.of(severity) {
                 all.add(key, finding, severity);
             }
         }
+        all.is_not_enforced = is_policy && all.is_outage;
         all.served.sort();
         all.served.dedup();
         all.affects.sort();
@@ -257,6 +266,7 @@ impl ObjectFindings {
         }));
         if is_own {
             self.is_at_fault = true;
+            self.is_outage |= severity == Severity::Outage;
             self.is_not_served |= severity == Severity::Outage && finding.served.is_empty();
             if finding.objects.len() == 1 {
                 self.affects.extend(others);

@@ -11,6 +11,9 @@ use crate::explain::short;
 use crate::finding::described;
 use crate::printable::plain;
 
+/// Longest line, in characters; the JSON form has the whole text.
+const DIFF_LINE_CHARS_MAX: usize = 2000;
+
 struct Text(String);
 
 impl Text {
@@ -21,8 +24,15 @@ impl Text {
 
     fn line(&mut self, line: Arguments<'_>) {
         let line = line.to_string();
+        let line = plain(&line);
         // Writing to a String cannot fail.
-        let _ = writeln!(self.0, "{}", plain(&line));
+        let _ = match line.char_indices().nth(DIFF_LINE_CHARS_MAX) {
+            None => writeln!(self.0, "{line}"),
+            Some((at, _)) => {
+                let (shown, rest) = line.split_at(at);
+                writeln!(self.0, "{shown}[{} more characters: -o json has all]", rest.chars().count())
+            }
+        };
     }
 
     fn difference(&mut self, lines: &[DiffLine]) {
@@ -154,6 +164,16 @@ mod tests {
             Decoded::Object(object, _) => *object,
             other => unreachable!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn long_lines_are_cut_with_a_count() {
+        let mut text = Text(String::new());
+        text.line(format_args!("{}", "é".repeat(DIFF_LINE_CHARS_MAX)));
+        text.line(format_args!("{}", "é".repeat(DIFF_LINE_CHARS_MAX + 3)));
+        let lines: Vec<&str> = text.0.lines().collect();
+        assert_eq!(lines[0].chars().count(), DIFF_LINE_CHARS_MAX);
+        assert!(lines[1].ends_with("é[3 more characters: -o json has all]"), "{}", lines[1]);
     }
 
     #[test]

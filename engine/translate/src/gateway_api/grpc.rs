@@ -148,6 +148,13 @@ fn last_call() -> Ranked {
 }
 
 fn raw(value: &Value, regexes: &Regexes) -> Ranked {
+    let whole = typed::read::<GrpcRouteRulesMatches>(value);
+    if let Ok(written) = &whole.result
+        && whole.unknown.is_empty()
+    {
+        // The fault is elsewhere in the rule, and its match is known.
+        return read_match(written, "", regexes, &mut Vec::new());
+    }
     let decodes = |name: &str, field: &Value| {
         let alone = Value::Object([(name.to_owned(), field.clone())].into_iter().collect());
         typed::read::<GrpcRouteRulesMatches>(&alone).result.is_ok()

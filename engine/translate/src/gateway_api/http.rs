@@ -124,6 +124,13 @@ pub(crate) fn salvage(matches: &[Value], regexes: &Regexes) -> Vec<Ranked> {
 
 /// Reads the readable parts of one match. A word that is not a known method still identifies the intended requests.
 fn raw(value: &Value, regexes: &Regexes) -> Ranked {
+    let whole = typed::read::<HttpRouteRulesMatches>(value);
+    if let Ok(written) = &whole.result
+        && whole.unknown.is_empty()
+    {
+        // The fault is elsewhere in the rule, and its match is known.
+        return read_match(written, "", regexes, &mut Vec::new());
+    }
     let decodes = |name: &str, field: &Value| {
         let alone = Value::Object([(name.to_owned(), field.clone())].into_iter().collect());
         typed::read::<HttpRouteRulesMatches>(&alone).result.is_ok()

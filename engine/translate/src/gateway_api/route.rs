@@ -139,13 +139,13 @@ fn outcomes(object: &Object, closed: &ClosedSections, settings: &Settings, reade
     match &object.body {
         Body::HttpRoute(route) => enumerate(&route.rules, |index, entry| match entry {
             RuleEntry::Decoded(rule) => decoded(index, http::read(index, rule, &regexes)),
-            RuleEntry::Broken { name, matches, why, guards: _ } => {
+            RuleEntry::Broken { name, matches, why, .. } => {
                 unreadable(index, name.as_ref(), http::salvage(matches, &regexes), why)
             }
         }),
         Body::GrpcRoute(route) => enumerate(&route.rules, |index, entry| match entry {
             RuleEntry::Decoded(rule) => decoded(index, grpc::read(index, rule, &regexes)),
-            RuleEntry::Broken { name, matches, why, guards: _ } => {
+            RuleEntry::Broken { name, matches, why, .. } => {
                 unreadable(index, name.as_ref(), grpc::salvage(matches, &regexes), why)
             }
         }),

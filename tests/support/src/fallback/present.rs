@@ -17,8 +17,10 @@ impl Present {
         match event {
             Event::Applied(object, _) => {
                 let events = self.0.entry(object.key.clone()).or_default();
-                // A policy that lost targets stays attached to its earlier targets.
-                events.retain(|before| object.body.lost_targets() && matches!(before, Event::Applied(..)));
+                // A policy that lost targets stays attached to its earlier targets, and a rule that lost matches keeps
+                // its earlier ones.
+                let depends = object.body.lost_targets() || object.body.lost_matches();
+                events.retain(|before| depends && matches!(before, Event::Applied(..)));
                 events.push(event.clone());
             }
             Event::Unusable(key, _) => {

@@ -49,6 +49,15 @@ impl HttpProxy {
         })
     }
 
+    pub(in crate::apis) fn lost_conditions(&self) -> bool {
+        self.routes.iter().any(ProxyEntry::is_lost) || self.includes.iter().any(ProxyEntry::is_lost)
+    }
+
+    pub(in crate::apis) fn keep_conditions(&mut self, before: &Self) {
+        ProxyEntry::keep_conditions(&mut self.routes, &before.routes);
+        ProxyEntry::keep_conditions(&mut self.includes, &before.includes);
+    }
+
     /// Returns whether the host or one of the routes restricts access.
     pub fn names_guard(&self) -> bool {
         self.host_names_guard() || self.routes.iter().any(ProxyEntry::names_guard)
@@ -90,11 +99,69 @@ pub enum ProxyEntry<T> {
     Broken {
         /// The conditions that decode.
         conditions: Vec<MatchCondition>,
+        /// Whether a condition, or the list of conditions, cannot be read as a whole.
+        is_lost: bool,
         /// The error, in a sentence.
         why: Arc<str>,
         /// Of a route: the fields that protect it, and no other field; unset where these fields cannot be read.
         guards: Option<Box<ProxyRoute>>,
     },
+}
+
+fn has_path(condition: &MatchCondition) -> bool {
+    condition.prefix.is_some() || condition.exact.is_some() || condition.regex.is_some()
+}
+
+/// An entry with conditions.
+trait Conditional {
+    /// Returns the conditions.
+    fn conditions(&self) -> &[MatchCondition];
+}
+
+impl Conditional for ProxyRoute {
+    fn conditions(&self) -> &[MatchCondition] {
+        self.conditions.as_deref().unwrap_or_default()
+    }
+}
+
+impl Conditional for Include {
+    fn conditions(&self) -> &[MatchCondition] {
+        self.conditions.as_deref().unwrap_or_default()
+    }
+}
+
+#[allow(private_bounds, reason = "routes and includes, and no others")]
+impl<T: Conditional> ProxyEntry<T> {
+    fn is_lost(&self) -> bool {
+        matches!(self, ProxyEntry::Broken { is_lost: true, .. })
+    }
+
+    /// Returns the conditions, as far as they can be read.
+    fn conditions(&self) -> &[MatchCondition] {
+        match self {
+            ProxyEntry::Decoded(entry) => entry.conditions(),
+            ProxyEntry::Broken { conditions, .. } => conditions,
+        }
+    }
+
+    /// Adds conditions of the previous version to the entries with unreadable ones: those of the entry at the same
+    /// position, else all that no entry has now. Each path among them counts.
+    fn keep_conditions(now: &mut [Self], before: &[Self]) {
+        let known: Vec<Vec<MatchCondition>> = now.iter().map(|entry| entry.conditions().to_vec()).collect();
+        let is_gone = |entry: &&Self| !known.iter().any(|known| known == entry.conditions());
+        for (index, entry) in now.iter_mut().enumerate() {
+            let ProxyEntry::Broken { conditions, is_lost: true, .. } = entry else { continue };
+            let kept = match before.get(index).filter(is_gone) {
+                Some(same) => same.conditions().to_vec(),
+                None => {
+                    let all = before.iter().filter(is_gone).flat_map(Self::conditions);
+                    all.filter(|condition| has_path(condition)).cloned().collect()
+                }
+            };
+            let room = CONDITIONS_MAX.saturating_sub(conditions.len());
+            conditions.extend(kept.into_iter().take(room));
+        }
+    }
 }
 
 impl ProxyEntry<ProxyRoute> {
@@ -140,14 +207,18 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     let (host, routes, includes) = (take("virtualhost"), take("routes"), take("includes"));
     let (tcp_proxy, class) = (take("tcpproxy"), take("ingressClassName"));
     let known = ["includes", "ingressClassName", "routes", "tcpproxy", "virtualhost"];
-    let intended = found.unknown_in_spec(fields.keys(), &known);
+    let wrong = found.unknown_in_spec(fields.keys(), &known);
     let virtual_host = host.map(|value| {
         let fqdn = value.get("fqdn").and_then(Value::as_str).unwrap_or_default().into();
         ProxyHost { fqdn, written: found.typed("spec.virtualhost", &value) }
     });
     // Without a name, the host would go to other objects.
     let is_nameless = |host: &ProxyHost| host.fqdn.is_empty() && host.written.is_none();
-    if !intended.is_empty() || virtual_host.as_ref().is_some_and(is_nameless) {
+    if !wrong.is_empty() || virtual_host.as_ref().is_some_and(is_nameless) {
+        return None;
+    }
+    if let Some(fault) = found.hostname_fault(virtual_host.iter().map(|host| &*host.fqdn)) {
+        found.invalid("spec.virtualhost.fqdn", fault);
         return None;
     }
     Some(Body::HttpProxy(Arc::new(HttpProxy {
@@ -166,7 +237,8 @@ fn entries<T: DeserializeOwned + Clone>(
     found: &mut Found,
 ) -> Vec<ProxyEntry<T>> {
     // An entry that cannot be read at all might match any request, so the host is kept.
-    let nothing_known = |why: String| ProxyEntry::Broken { conditions: Vec::new(), why: why.into(), guards: None };
+    let nothing_known =
+        |why: String| ProxyEntry::Broken { conditions: Vec::new(), is_lost: true, why: why.into(), guards: None };
     let values = match value {
         None => return Vec::new(),
         Some(Value::Array(values)) => values,
@@ -191,12 +263,35 @@ fn entry<T: DeserializeOwned + Clone>(value: &Value, field: &str, found: &mut Fo
     if written.len() > CONDITIONS_MAX {
         let why = format!("must have at most {CONDITIONS_MAX} conditions");
         found.invalid(format!("{field}.conditions"), &why);
-        return ProxyEntry::Broken { conditions: salvage(written), why: why.into(), guards: guards(value) };
+        return ProxyEntry::Broken {
+            conditions: salvage(written),
+            is_lost: false,
+            why: why.into(),
+            guards: guards(value),
+        };
     }
     match found.typed::<T>(field, value) {
         // Cloning drops the spare capacity that decoding leaves in every list.
         Some(entry) => ProxyEntry::Decoded(entry.clone()),
-        None => ProxyEntry::Broken { conditions: salvage(written), why: found.why().into(), guards: guards(value) },
+        None => ProxyEntry::Broken {
+            conditions: salvage(written),
+            is_lost: has_lost_conditions::<T>(value),
+            why: found.why().into(),
+            guards: guards(value),
+        },
+    }
+}
+
+/// Returns whether a part of the conditions of an entry cannot be read.
+fn has_lost_conditions<T: DeserializeOwned>(entry: &Value) -> bool {
+    let Some(fields) = entry.as_object() else { return true };
+    match fields.get("conditions").filter(|conditions| !conditions.is_null()) {
+        Some(conditions) => {
+            let read = typed::read::<Vec<MatchCondition>>(conditions);
+            read.result.is_err() || !read.unknown.is_empty()
+        }
+        // An unknown field may be meant as the conditions.
+        None => typed::read::<T>(entry).unknown.iter().any(|field| !field.path.contains(['.', '['])),
     }
 }
 

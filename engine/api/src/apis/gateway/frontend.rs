@@ -118,10 +118,10 @@ pub(super) fn tls(written: Value, found: &mut Found) -> GatewayTlsSpec {
     let mut frontend = frontend.map(|value| read(&value, found).map(Arc::new));
     for name in fields.keys() {
         let meant = misspelt::similar(name, KNOWN.into_iter());
-        if meant == Some(FRONTEND) {
+        let is_wrong = found.unknown(format!("spec.tls.{name}"), meant);
+        if is_wrong || meant == Some(FRONTEND) {
             frontend = Some(None);
         }
-        found.unknown(format!("spec.tls.{name}"), meant);
     }
     let is_reported = found.faults.iter().skip(reported).any(Fault::is_error);
     if frontend == Some(None) && !is_reported {

@@ -57,14 +57,14 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     let (addresses, tls, infrastructure) = (take("addresses"), take("tls"), take("infrastructure"));
     let allowed = take("allowedListeners");
     let known = ["addresses", "allowedListeners", "gatewayClassName", "infrastructure", "listeners", TLS];
-    let intended = found.unknown_in_spec(fields.keys(), &known);
+    let wrong = found.unknown_in_spec(fields.keys(), &known);
     Some(Body::Gateway(Arc::new(Gateway {
         class: class.into(),
         listeners,
         addresses: addresses.map_or(Some(vec![]), |value| found.typed("spec.addresses", &value)).unwrap_or_default(),
         tls: match tls {
             Some(value) => frontend::tls(value, found),
-            None if intended.contains(&TLS) => GatewayTlsSpec::unreadable(),
+            None if wrong.contains(&Some(TLS)) => GatewayTlsSpec::unreadable(),
             None => GatewayTlsSpec::default(),
         },
         infrastructure: infrastructure.and_then(|value| found.typed("spec.infrastructure", &value)),

@@ -11,9 +11,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::references::{BackendRef, ParentRef};
+use super::unserved;
 use crate::apis::decode::Found;
 use crate::apis::misspelt;
 use crate::apis::protection::{Declare, Sheet, readable};
+use crate::apis::typed::{self, UnknownField};
 use crate::fault::at;
 
 /// Number of rules of one route that are served; the limit of the CRD.
@@ -24,8 +26,6 @@ pub const MATCHES_PER_RULE_MAX: usize = 64;
 pub const MATCHES_MAX: usize = 128;
 /// Number of hostnames of one HTTPRoute or GRPCRoute; the limit of the CRD.
 pub const HOSTNAMES_MAX: usize = 16;
-/// Characters of a hostname that could not be read, as far as it is shown.
-const UNREADABLE_CHARS_MAX: usize = 40;
 /// Number of parents of one route; the limit of the CRD.
 pub const PARENTS_MAX: usize = 32;
 
@@ -53,6 +53,8 @@ pub enum RuleEntry<R> {
         name: Option<Arc<str>>,
         /// The JSON of each match, from which the readable parts are taken; empty where nothing can be read.
         matches: Vec<Value>,
+        /// Whether a match, or the list of matches, cannot be read as a whole.
+        is_lost: bool,
         /// The error, in a sentence.
         why: Arc<str>,
         /// The fields that protect the rule, and no other field; unset where these fields cannot be read.
@@ -67,6 +69,14 @@ impl<R: RouteRule> RuleEntry<R> {
         match self {
             RuleEntry::Decoded(rule) => rule.name(),
             RuleEntry::Broken { name, .. } => name.as_deref(),
+        }
+    }
+
+    /// Returns the matches in JSON, as far as they can be read.
+    fn matches(&self) -> Vec<Value> {
+        match self {
+            RuleEntry::Decoded(rule) => rule.written_matches(),
+            RuleEntry::Broken { matches, .. } => matches.clone(),
         }
     }
 
@@ -108,12 +118,14 @@ impl<R: RouteRule> GatewayRoute<R> {
             RuleEntry::Decoded(rule) => RuleEntry::Broken {
                 name: rule.name().map(Arc::from),
                 matches: rule.written_matches(),
+                is_lost: false,
                 why: why.clone(),
                 guards: Some(Box::new(rule.clone())),
             },
-            RuleEntry::Broken { name, matches, guards, .. } => RuleEntry::Broken {
+            RuleEntry::Broken { name, matches, is_lost, guards, .. } => RuleEntry::Broken {
                 name: name.clone(),
                 matches: matches.clone(),
+                is_lost: *is_lost,
                 why: why.clone(),
                 guards: guards.clone(),
             },
@@ -122,6 +134,26 @@ impl<R: RouteRule> GatewayRoute<R> {
             parents: self.parents.clone(),
             hostnames: self.hostnames.clone(),
             rules: self.rules.iter().map(closed).collect(),
+        }
+    }
+
+    pub(in crate::apis) fn lost_matches(&self) -> bool {
+        self.rules.iter().any(|rule| matches!(rule, RuleEntry::Broken { is_lost: true, .. }))
+    }
+
+    /// Adds matches of the previous version to the rules with unreadable ones: those of the rule of the same name, else
+    /// of the same position, else all that no rule has now.
+    pub(in crate::apis) fn keep_matches(&mut self, before: &Self) {
+        let known: Vec<Value> = self.rules.iter().flat_map(RuleEntry::matches).collect();
+        let gone =
+            |rule: &RuleEntry<R>| rule.matches().into_iter().filter(|one| !known.contains(one)).collect::<Vec<_>>();
+        for (index, entry) in self.rules.iter_mut().enumerate() {
+            let RuleEntry::Broken { name, matches, is_lost: true, .. } = entry else { continue };
+            let named = before.rules.iter().find(|rule| name.is_some() && rule.name() == name.as_deref());
+            let same = named.or_else(|| before.rules.get(index)).map(gone).filter(|gone| !gone.is_empty());
+            let kept = same.unwrap_or_else(|| before.rules.iter().flat_map(gone).collect());
+            let room = MATCHES_MAX.saturating_sub(matches.len());
+            matches.extend(kept.into_iter().take(room));
         }
     }
 }
@@ -190,7 +222,8 @@ fn guards<R: RouteRule>(rule: &Value) -> Option<Box<R>> {
     let backends = written.get("backendRefs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let is_filtered = backends.iter().any(has_filters);
     let declared = Sheet::of(&R::default(), false);
-    readable(written, |field| declared.is_free(field) && !(is_filtered && field == "backendRefs")).map(Box::new)
+    let is_free = |field: &str| declared.is_free(field) || unserved::OF_RULES.contains(&field);
+    readable(written, |field| is_free(field) && !(is_filtered && field == "backendRefs")).map(Box::new)
 }
 
 /// Decodes `spec` of a route.
@@ -210,22 +243,18 @@ pub(super) fn decode_spec<R: RouteRule>(document: &mut Value, found: &mut Found)
     let parents = parents.into_iter().flatten().collect();
     let hostnames = list(fields.remove("hostnames"), "spec.hostnames", R::MOST_HOSTNAMES, found)?;
     let hostnames: Vec<Value> = hostnames.into_iter().flatten().collect();
-    if !hostnames.is_empty() && !hostnames.iter().any(Value::is_string) {
+    if !hostnames.iter().all(Value::is_string) {
         found.invalid("spec.hostnames", "must be a list of texts");
         return None;
     }
-    let hostnames = hostnames.iter().map(hostname_of).collect();
-    let intended = found.unknown_in_spec(fields.keys(), &["hostnames", "parentRefs", "rules"]);
-    let rules = rules_of(rules, found)?;
-    intended.is_empty().then_some(GatewayRoute { parents, hostnames, rules })
-}
-
-/// Returns a hostname. One that is no text, beside others that are, becomes a text that is no valid hostname, and is reported as such.
-fn hostname_of(written: &Value) -> Arc<str> {
-    match written {
-        Value::String(text) => text.as_str().into(),
-        other => format!("({})", other.to_string().chars().take(UNREADABLE_CHARS_MAX).collect::<String>()).into(),
+    let hostnames: Vec<Arc<str>> = hostnames.iter().filter_map(Value::as_str).map(Arc::from).collect();
+    if let Some(fault) = found.hostname_fault(hostnames.iter().map(|hostname| &**hostname)) {
+        found.invalid("spec.hostnames", fault);
+        return None;
     }
+    let wrong = found.unknown_in_spec(fields.keys(), &["hostnames", "parentRefs", "rules"]);
+    let rules = rules_of(rules, found)?;
+    wrong.is_empty().then_some(GatewayRoute { parents, hostnames, rules })
 }
 
 /// Decodes a list. Entries that do not decode are reported as faults and unset; entries over the limit are reported and
@@ -270,7 +299,7 @@ fn rules_of<R: RouteRule>(value: Option<Value>, found: &mut Found) -> Option<Vec
             // The rule is not served, but its requests are answered: they must not fall to a broader rule.
             let matches = first_matches(&value, &mut left);
             let (name, guards) = (name_of(&value), guards(&value));
-            rules.push(RuleEntry::Broken { name, matches, why: too_many_rules().into(), guards });
+            rules.push(RuleEntry::Broken { name, matches, is_lost: false, why: too_many_rules().into(), guards });
         }
     }
     let why = match (over, rules.is_empty()) {
@@ -281,7 +310,7 @@ fn rules_of<R: RouteRule>(value: Option<Value>, found: &mut Found) -> Option<Vec
     found.invalid("spec.rules", &why);
     // An empty list has no field that protects; rules over the limit are not read.
     let guards = if over { None } else { guards(&Value::Object(serde_json::Map::new())) };
-    rules.push(RuleEntry::Broken { name: None, matches: Vec::new(), why: why.into(), guards });
+    rules.push(RuleEntry::Broken { name: None, matches: Vec::new(), is_lost: false, why: why.into(), guards });
     Some(rules)
 }
 
@@ -306,15 +335,27 @@ fn first_matches(rule: &Value, left: &mut usize) -> Vec<Value> {
     matches
 }
 
-/// Returns the matches of a rule that does not decode, of which only some may be readable; none where it is unknown
-/// which requests the rule is for.
-fn readable_matches(rule: &Value) -> Vec<Value> {
-    let is_meant = |name: &String| name != MATCHES && misspelt::similar(name, [MATCHES].into_iter()).is_some();
-    let is_misspelt = rule.as_object().is_none_or(|fields| fields.keys().any(is_meant));
-    match rule.get(MATCHES) {
-        Some(Value::Array(matches)) => matches.clone(),
-        None | Some(Value::Null) if !is_misspelt => written_matches::<Value>(&[]),
-        _ => Vec::new(),
+/// Returns the matches of a rule that does not decode, of which only some parts may be readable, and whether a part of
+/// them cannot be read; no match where it is unknown which requests the rule is for.
+fn readable_matches<R: RouteRule>(rule: &Value) -> (Vec<Value>, bool) {
+    let Some(fields) = rule.as_object() else { return (Vec::new(), true) };
+    match fields.get(MATCHES) {
+        Some(Value::Array(matches)) => {
+            let alone = [(MATCHES.to_owned(), Value::from(matches.clone()))];
+            let read = typed::read::<R>(&Value::Object(alone.into_iter().collect()));
+            (matches.clone(), read.result.is_err() || !read.unknown.is_empty())
+        }
+        None | Some(Value::Null) => {
+            // An unknown field may be meant as the matches.
+            let is_own =
+                |field: &UnknownField| !field.path.contains(['.', '[']) && !unserved::OF_RULES.contains(&&*field.path);
+            let is_lost = typed::read::<R>(rule).unknown.iter().any(is_own);
+            let is_misspelt =
+                |name: &String| name != MATCHES && misspelt::similar(name, [MATCHES].into_iter()).is_some();
+            let everything = written_matches::<Value>(&[]);
+            (if fields.keys().any(is_misspelt) { Vec::new() } else { everything }, is_lost)
+        }
+        Some(_) => (Vec::new(), true),
     }
 }
 
@@ -328,15 +369,15 @@ fn rule_of<R: RouteRule>(value: Value, field: &str, left: &mut usize, found: &mu
         );
         found.invalid(format!("{field}.matches"), &why);
         let (matches, guards) = (first_matches(&value, left), guards(&value));
-        return RuleEntry::Broken { name, matches, why: why.into(), guards };
+        return RuleEntry::Broken { name, matches, is_lost: false, why: why.into(), guards };
     }
     *left -= written;
     match found.typed::<R>(field, &value) {
         // Cloning drops the spare capacity that decoding leaves in every list.
         Some(rule) => RuleEntry::Decoded(rule.clone()),
         None => {
-            let (matches, guards) = (readable_matches(&value), guards(&value));
-            RuleEntry::Broken { name, matches, why: found.why().into(), guards }
+            let (matches, is_lost) = readable_matches::<R>(&value);
+            RuleEntry::Broken { name, matches, is_lost, why: found.why().into(), guards: guards(&value) }
         }
     }
 }

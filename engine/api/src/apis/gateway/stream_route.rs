@@ -58,6 +58,6 @@ pub(in crate::apis) fn decode_tcp(mut document: Value, found: &mut Found) -> Opt
     // Connections without TLS have no server name.
     let spec = document.get_mut("spec").and_then(Value::as_object_mut);
     let hostnames = spec.and_then(|spec| spec.remove_entry("hostnames"));
-    found.unknown_in_spec(hostnames.iter().map(|(name, _)| name), &["parentRefs", "rules"]);
-    decode_tls(document, found)
+    let wrong = found.unknown_in_spec(hostnames.iter().map(|(name, _)| name), &["parentRefs", "rules"]);
+    decode_tls(document, found).filter(|_| wrong.is_empty())
 }

@@ -14,6 +14,9 @@ const FIELDS: [(&str, &str); 6] = [
     ("HTTPRoute", "spec.useDefaultGateways"),
 ];
 
+/// Those of rules; none of them protects requests.
+pub(super) const OF_RULES: [&str; 2] = ["retry", "sessionPersistence"];
+
 /// Returns whether a field that the decoded type does not have is a field of Gateway API.
 pub(in crate::apis) fn is_unserved(object: &ObjectKey, field: &str) -> bool {
     if &*object.group != GROUP {
