@@ -280,6 +280,11 @@ async fn do_not_open(world: World, flags: &[&str]) -> Result<()> {
         world.delete(case.file)?;
         request(port).comes_to_reach("broader").await?;
     }
+    // Of a new object, the hosts are unknown.
+    let unknown = http_route("case", &format!("hosts: [{HOST}]\nrules:\n- backendRefs: [{{name: one, port: 8080}}]"));
+    world.write("case.yaml", unknown)?;
+    is_reported(&world, &holdfast, "HTTPRoute default/case", port).await?;
+    world.delete("case.yaml")?;
     for case in listeners(port, second) {
         stays_closed(&world, &holdfast, request(second), second, &case).await?;
     }

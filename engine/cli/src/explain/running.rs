@@ -38,6 +38,8 @@ pub(crate) struct RunningFacts {
     health: Option<Arc<Health>>,
     /// Objects of files that cannot be read now, each with the reason.
     not_read: BTreeMap<ObjectKey, String>,
+    /// Objects with content that cannot be read.
+    unreadable: BTreeSet<ObjectKey>,
 }
 
 /// An earlier version that is served instead of the desired one.
@@ -100,7 +102,9 @@ impl RunningFacts {
         });
         let affected = affected.collect();
         let (readers, shown) = readers(&report, health.as_deref(), engine.graph());
-        Self { report, affected, readers, shown, places: core.places.clone(), health, not_read: core.not_read() }
+        let unreadable = engine.unreadable().map(|(key, ..)| key.clone()).collect();
+        let (places, not_read) = (core.places.clone(), core.not_read());
+        Self { report, affected, readers, shown, places, health, not_read, unreadable }
     }
 
     /// The Envoys of a Gateway.
@@ -217,7 +221,8 @@ impl RunningFacts {
     }
 
     /// Objects of which a fault may concern any Gateway: with hosts that no Gateway serves, such as a route with a misspelt
-    /// parent, of which other objects receive the requests; and policies with a target that cannot be read.
+    /// parent, of which other objects receive the requests; with hosts that are unknown, as nothing of them can be read;
+    /// and policies with a target that cannot be read.
     fn without_gateway(&self, objects: &ObjectSnapshot) -> impl Iterator<Item = ObjectKey> {
         let outages = self.health.iter().flat_map(|health| &health.outages);
         let all =
@@ -225,7 +230,8 @@ impl RunningFacts {
         let may_be_anywhere = |(finding, key): &(&HealthFinding, ObjectKey)| {
             (finding.gateways.is_empty() && has_hosts(&key.kind)) || has_lost_targets(key, objects)
         };
-        all.filter(may_be_anywhere).map(|(_, key)| key)
+        let unknown = self.unreadable.iter().filter(|key| has_hosts(&key.kind) && objects.get(key).is_none());
+        all.filter(may_be_anywhere).map(|(_, key)| key).chain(unknown.cloned())
     }
 
     fn served(&self, backfilled: &BackfilledObject) -> ServedEarlier {
