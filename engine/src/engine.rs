@@ -193,12 +193,22 @@ impl Engine {
         actions
     }
 
-    fn apply(&mut self, mut object: Object, faults: Vec<Fault>) {
+    fn apply(&mut self, mut object: Object, mut faults: Vec<Fault>) {
+        if let Some((field, message)) = object.body.lost_host()
+            && self.before(&object.key).is_some_and(|before| {
+                before.metadata.uid == object.metadata.uid
+                    && before.body.is_anchor()
+                    && before.body.lost_host().is_none()
+            })
+        {
+            faults.push(Fault::new(&object.key, Class::Invalid, field, "Invalid", message));
+            return self.unusable(&object.key, faults);
+        }
         self.note(&object.key, faults);
         // A policy with a truncated target list must not unprotect the targets that it was attached to before.
         // A rule with unreadable matches must not leave its requests to other rules.
         if (object.body.lost_targets() || object.body.lost_matches())
-            && let Some(before) = self.objects.get(&object.key).cloned().or_else(|| self.scopes.last_valid(&object.key))
+            && let Some(before) = self.before(&object.key)
         {
             object.body.keep_targets(&before.body);
             object.body.keep_matches(&before.body);
@@ -217,6 +227,11 @@ impl Engine {
         }
     }
 
+    /// Returns the version of an object that was read last, as far as it is known: after a restart, the last valid one.
+    fn before(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.objects.get(key).cloned().or_else(|| self.scopes.last_valid(key))
+    }
+
     /// Handles an unusable object. An anchor, which other objects attach to, keeps its last readable version: the
     /// object exists, and its removal was not requested. A route keeps its claims, and its rules are broken.
     fn unusable(&mut self, key: &ObjectKey, faults: Vec<Fault>) {
@@ -228,7 +243,7 @@ impl Engine {
         let began = self.ledger.began(key, None, false, self.now());
         self.unusable_since.entry(key.clone()).or_insert(began);
         let old = self.objects.get(key).cloned();
-        let known = old.clone().or_else(|| self.scopes.last_valid(key));
+        let known = self.before(key);
         let kept = known.and_then(|known| match known.body.is_anchor() {
             true => Some(known),
             false => known.body.closed(&why).map(|body| Arc::new(Object { body, ..Object::clone(&known) })),

@@ -107,13 +107,6 @@ impl Found {
         wrong
     }
 
-    /// Returns the fault of the first of these hostnames that no request can have, in a manifest: requests for the
-    /// intended host must not go to other objects. An API server rejects such names.
-    pub fn hostname_fault<'h>(&self, mut hostnames: impl Iterator<Item = &'h str>) -> Option<String> {
-        let fault = |hostname| holdfast_check::host::hostname(hostname).err().map(|fault| fault.to_string());
-        hostnames.find_map(fault).filter(|_| self.is_strict)
-    }
-
     /// Returns the last error with its field, in a sentence.
     pub fn why(&self) -> String {
         let last = self.faults.iter().rev().find(|fault| fault.is_error());
@@ -306,3 +299,6 @@ fn identity(kind: &scheme::Kind, metadata: &Value, is_manifest: bool) -> Result<
     };
     Ok(ObjectKey::new(kind.group, kind.kind, namespace, name))
 }
+
+#[cfg(test)]
+mod tests;

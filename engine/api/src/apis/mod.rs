@@ -111,6 +111,13 @@ impl Body {
         }
     }
 
+    /// Returns why the host of a root HTTPProxy is unknown, where its name is no name of a host: the requests of the
+    /// intended host must not go to other objects. The first text is the field.
+    pub fn lost_host(&self) -> Option<(&'static str, String)> {
+        let Body::HttpProxy(proxy) = self else { return None };
+        Some(("spec.virtualhost.fqdn", proxy.host_fault()?))
+    }
+
     /// Adds the matches of the previous version to a rule, route or include with matches that cannot be read: other
     /// rules must not get its requests.
     pub fn keep_matches(&mut self, before: &Body) {

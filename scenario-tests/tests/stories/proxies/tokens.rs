@@ -179,7 +179,7 @@ async fn no_unauthorized_request_passes_during_edits(world: World) -> Result<()>
         (provider(", timeout: -1s").replace(", timeout: 5s", ""), 500),
         (provider(", cacheDuration: 1m"), 200),
         (provider("").replace("http://", "ftp://"), 500),
-        (provider("").replace("remoteJWKS", "localJWKS"), 500),
+        (provider("").replace("remoteJWKS", "localJWKS"), REFUSED_CONNECTION),
         (provider("").replace("name: own, ", ""), 500),
         ("jwtProviders: nonsense".to_owned(), REFUSED_CONNECTION),
         (format!("{}\n- {{name: own}}", provider("")), 500),

@@ -19,7 +19,8 @@ impl Present {
                 let events = self.0.entry(object.key.clone()).or_default();
                 // A policy that lost targets stays attached to its earlier targets, and a rule that lost matches keeps
                 // its earlier ones.
-                let depends = object.body.lost_targets() || object.body.lost_matches();
+                let lost_host = object.body.lost_host().is_some();
+                let depends = object.body.lost_targets() || object.body.lost_matches() || lost_host;
                 events.retain(|before| depends && matches!(before, Event::Applied(..)));
                 events.push(event.clone());
             }

@@ -41,6 +41,12 @@ pub struct HttpProxy {
 }
 
 impl HttpProxy {
+    /// Returns why no request can have the name of the host of a root HTTPProxy.
+    pub(in crate::apis) fn host_fault(&self) -> Option<String> {
+        let host = self.virtual_host.as_ref()?;
+        holdfast_check::host::hostname(&host.fqdn).err().map(|fault| fault.to_string())
+    }
+
     /// Returns whether the host allows or denies clients by their addresses.
     pub fn filters_addresses(&self) -> bool {
         let host = self.virtual_host.as_ref().and_then(|host| host.written.as_ref());
@@ -215,10 +221,6 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     // Without a name, the host would go to other objects.
     let is_nameless = |host: &ProxyHost| host.fqdn.is_empty() && host.written.is_none();
     if !wrong.is_empty() || virtual_host.as_ref().is_some_and(is_nameless) {
-        return None;
-    }
-    if let Some(fault) = found.hostname_fault(virtual_host.iter().map(|host| &*host.fqdn)) {
-        found.invalid("spec.virtualhost.fqdn", fault);
         return None;
     }
     Some(Body::HttpProxy(Arc::new(HttpProxy {

@@ -247,11 +247,7 @@ pub(super) fn decode_spec<R: RouteRule>(document: &mut Value, found: &mut Found)
         found.invalid("spec.hostnames", "must be a list of texts");
         return None;
     }
-    let hostnames: Vec<Arc<str>> = hostnames.iter().filter_map(Value::as_str).map(Arc::from).collect();
-    if let Some(fault) = found.hostname_fault(hostnames.iter().map(|hostname| &**hostname)) {
-        found.invalid("spec.hostnames", fault);
-        return None;
-    }
+    let hostnames = hostnames.iter().filter_map(Value::as_str).map(Arc::from).collect();
     let wrong = found.unknown_in_spec(fields.keys(), &["hostnames", "parentRefs", "rules"]);
     let rules = rules_of(rules, found)?;
     wrong.is_empty().then_some(GatewayRoute { parents, hostnames, rules })

@@ -1,0 +1,69 @@
+use serde_json::json;
+
+use super::*;
+
+fn route() -> Value {
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+        "metadata": {"name": "cart", "namespace": "shop"},
+        "spec": {"parentRefs": [{"name": "public"}], "hostnames": ["shop.test"], "rules": [{}]},
+        "status": {"anything": true},
+    })
+}
+
+fn in_a_file(document: Value) -> Decoded {
+    decode(document, Some(Source { file: "cart.yaml".into(), line: 1 }))
+}
+
+/// Returns the fields of the errors, or `None` where the document is no object.
+fn errors(decoded: &Decoded) -> Option<Vec<&str>> {
+    let (Decoded::Object(_, faults) | Decoded::Unusable(_, faults)) = decoded else { return None };
+    Some(faults.iter().filter(|fault| fault.is_error()).map(|fault| &*fault.field).collect())
+}
+
+#[test]
+fn unknown_fields_are_errors_in_manifests_only() {
+    for (place, field) in [
+        ("/metadata", "metadata.tags"),
+        ("", "hostnames"),
+        ("/spec", "spec.hosts"),
+        ("/spec/parentRefs/0", "spec.parentRefs[0].listener"),
+        ("/spec/rules/0", "spec.rules[0].filter"),
+    ] {
+        let mut document = route();
+        let name = field.rsplit('.').next().unwrap_or_default();
+        let part = document.pointer_mut(place).and_then(Value::as_object_mut);
+        part.into_iter().for_each(|part| drop(part.insert(name.to_owned(), json!([]))));
+        let decoded = in_a_file(document.clone());
+        assert_eq!(errors(&decoded), Some(vec![field]), "{decoded:?}");
+        // Only the rule with the field is broken.
+        assert_eq!(matches!(decoded, Decoded::Object(..)), place == "/spec/rules/0", "{decoded:?}");
+        assert_eq!(errors(&decode(document, None)), Some(vec![]));
+    }
+}
+
+#[test]
+fn fields_that_are_known_and_not_served_are_no_errors() {
+    let mut document = route();
+    document["spec"]["rules"][0]["retry"] = json!({"attempts": 2});
+    document["metadata"]["managedFields"] = json!([]);
+    let decoded = in_a_file(document);
+    assert_eq!(errors(&decoded), Some(vec![]), "{decoded:?}");
+}
+
+#[test]
+fn a_misspelt_required_field_is_one_error() {
+    let mut document = route();
+    document["spec"]["parentRefs"] = json!([{"nmae": "public"}]);
+    assert_eq!(errors(&in_a_file(document)), Some(vec!["spec.parentRefs[0].nmae"]));
+}
+
+#[test]
+fn without_a_known_namespace_an_object_has_no_name() {
+    let mut document = route();
+    document["metadata"] = json!({"name": "cart", "ns": "shop"});
+    assert!(matches!(in_a_file(document), Decoded::Nameless(why) if why.contains("metadata.ns")));
+    let mut document = route();
+    document["metadata"] = json!({"name": "cart"});
+    assert!(matches!(in_a_file(document), Decoded::Object(object, _) if *object.key.namespace == *"default"));
+}
