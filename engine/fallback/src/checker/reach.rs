@@ -173,7 +173,9 @@ fn allows_route(listener: &ListenerPlan, route: &ObjectKey, world: &World<'_>, t
         Namespaces::Selected(selector) => selector,
     };
     let mut labels: BTreeMap<&str, &str> = BTreeMap::new();
-    match today.object(&scheme::namespace_key(&route.namespace)) {
+    let found = today.object(&scheme::namespace_key(&route.namespace));
+    let is_known = found.is_some();
+    match found {
         Some(namespace) => {
             labels.extend(namespace.metadata.labels.iter().map(|(name, value)| (&**name, &**value)));
         }
@@ -190,9 +192,9 @@ fn allows_route(listener: &ListenerPlan, route: &ObjectKey, world: &World<'_>, t
             let among = has.is_some_and(|has| expression.values.iter().flatten().any(|value| value == has));
             match &*expression.operator {
                 "In" => among,
-                "NotIn" => !among,
+                "NotIn" => !among && (is_known || has.is_some()),
                 "Exists" => has.is_some(),
-                "DoesNotExist" => has.is_none(),
+                "DoesNotExist" => is_known && has.is_none(),
                 _ => false,
             }
         })

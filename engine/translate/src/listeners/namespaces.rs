@@ -70,34 +70,37 @@ pub(crate) fn is_among(
         Namespaces::None => false,
         Namespaces::Selected(selector) => {
             let key = scheme::namespace_key(namespace);
-            let mut labels = match reader.object(&key) {
+            let found = reader.object(&key);
+            let is_known = found.is_some();
+            let mut labels = match found {
                 Some(namespace) => namespace.metadata.labels.clone(),
                 // Its labels are not known.
                 None if reader.is_unreadable(&key) => return false,
-                // Manifest files need not contain every namespace, so in standalone mode a missing namespace has no
-                // labels. In a cluster every namespace exists, and a namespace that is not known yet is not allowed by
+                // Manifest files need not contain every namespace, so in standalone mode a missing namespace has only
+                // the label with its name, and others are unknown. In a cluster every namespace exists, and a namespace that is not known yet is not allowed by
                 // labels that it may have.
                 None if settings.listen_address.is_some() => BTreeMap::new(),
                 None => return false,
             };
             // The API server sets this label on every namespace.
             labels.entry(NAMESPACE_LABEL.to_owned()).or_insert_with(|| namespace.to_owned());
-            selects(selector, &labels)
+            selects(selector, &labels, is_known)
         }
     }
 }
 
-/// Returns whether the labels match a selector. An unknown operator matches nothing.
-fn selects(selector: &Selector, labels: &BTreeMap<String, String>) -> bool {
+/// Returns whether the labels match a selector. An unknown operator matches nothing. If other labels may exist
+/// (`is_known` is false), it is not certain that one is absent.
+fn selects(selector: &Selector, labels: &BTreeMap<String, String>, is_known: bool) -> bool {
     let by_label = selector.match_labels.iter().flatten().all(|(name, value)| labels.get(name) == Some(value));
     let by_expression = selector.match_expressions.iter().flatten().all(|expression| {
         let value = labels.get(&expression.key);
         let listed = |value: &String| expression.values.as_ref().is_some_and(|values| values.contains(value));
         match &*expression.operator {
             "In" => value.is_some_and(listed),
-            "NotIn" => !value.is_some_and(listed),
+            "NotIn" => value.map_or(is_known, |value| !listed(value)),
             "Exists" => value.is_some(),
-            "DoesNotExist" => value.is_none(),
+            "DoesNotExist" => is_known && value.is_none(),
             _ => false,
         }
     });

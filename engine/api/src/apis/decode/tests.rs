@@ -1,3 +1,5 @@
+//! Tests of decoding: what is an error, and of which part.
+
 use serde_json::json;
 
 use super::*;
