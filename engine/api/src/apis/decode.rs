@@ -5,7 +5,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::gateway::unserved;
-use super::kinds;
 use super::meta::RawMetadata;
 use super::misspelt;
 use super::scheme::{self, ResourceScope};
@@ -201,7 +200,8 @@ pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[
             None => Decoded::Foreign(format!("{api_version} {kind_name} is not a kind that Holdfast reads")),
         };
     };
-    let key = match identity(kind, &metadata, source.is_some()) {
+    let is_checked = source.is_some() && kind.refuses_unknown_metadata();
+    let key = match identity(kind, &metadata, is_checked) {
         Ok(key) => key,
         Err(message) => return Decoded::Nameless(format!("{kind_name}: {message}")),
     };
@@ -214,7 +214,7 @@ pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[
             format!("{kind_name} is supported in {} {}, not in {version}", kind.group, kind.versions.join(" and ")),
         );
     }
-    if source.is_some() && (kind.group.contains('.') || kind.kind == kinds::NAMESPACE) {
+    if is_checked {
         check_metadata(&metadata, &mut found);
     }
     if is_strict {
@@ -261,7 +261,7 @@ fn check_metadata(metadata: &Value, found: &mut Found) {
 /// The remedy for the template of a manifest.
 pub const TEMPLATE: &str = "this looks like a Helm template, which must be rendered first (helm template)";
 
-fn identity(kind: &scheme::Kind, metadata: &Value, is_manifest: bool) -> Result<ObjectKey, String> {
+fn identity(kind: &scheme::Kind, metadata: &Value, is_checked: bool) -> Result<ObjectKey, String> {
     let text = |name: &str| match metadata.get(name) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text.as_str()),
@@ -270,8 +270,7 @@ fn identity(kind: &scheme::Kind, metadata: &Value, is_manifest: bool) -> Result<
             Err(format!("metadata.{name} must be a string, not {other}: write it in quotes, as \"{other}\""))
         }
     };
-    let may_be_namespace =
-        is_manifest && kind.scope == ResourceScope::Namespaced && metadata.get("namespace").is_none();
+    let may_be_namespace = is_checked && kind.scope == ResourceScope::Namespaced && metadata.get("namespace").is_none();
     if let Some(unknown) = unknown_metadata(metadata).next().filter(|_| may_be_namespace) {
         return Err(format!("metadata.{unknown} is not known; did you mean namespace, which is not set?"));
     }

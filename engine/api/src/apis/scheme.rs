@@ -44,6 +44,11 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// Returns whether an unknown field in the metadata of a manifest is an error. Labels of other kinds guard nothing.
+    pub(super) fn refuses_unknown_metadata(&self) -> bool {
+        [gateway::GROUP, contour::GROUP, kgateway::GROUP].contains(&self.group) || self.kind == kinds::NAMESPACE
+    }
+
     /// Returns whether an unknown field in a manifest is an error of the part of the object that has it. Policies, kinds
     /// of kgateway and ReferenceGrants treat unknown fields themselves, and kinds of Kubernetes are only read in part.
     pub(super) fn refuses_unknown_fields(&self) -> bool {

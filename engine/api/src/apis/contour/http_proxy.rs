@@ -3,6 +3,7 @@
 //! The readable conditions of a broken route or include are kept, so that its requests are answered instead of falling
 //! to a broader route.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
@@ -154,18 +155,18 @@ impl<T: Conditional> ProxyEntry<T> {
     /// position, else all that no entry has now. Each path among them counts.
     fn keep_conditions(now: &mut [Self], before: &[Self]) {
         let known: Vec<Vec<MatchCondition>> = now.iter().map(|entry| entry.conditions().to_vec()).collect();
-        let is_gone = |entry: &&Self| !known.iter().any(|known| known == entry.conditions());
+        let is_gone = |entry: &Self| !known.iter().any(|known| known == entry.conditions());
+        let gone: BTreeMap<usize, &Self> = before.iter().enumerate().filter(|(_, entry)| is_gone(entry)).collect();
         for (index, entry) in now.iter_mut().enumerate() {
             let ProxyEntry::Broken { conditions, is_lost: true, .. } = entry else { continue };
-            let kept = match before.get(index).filter(is_gone) {
-                Some(same) => same.conditions().to_vec(),
-                None => {
-                    let all = before.iter().filter(is_gone).flat_map(Self::conditions);
-                    all.filter(|condition| has_path(condition)).cloned().collect()
-                }
-            };
             let room = CONDITIONS_MAX.saturating_sub(conditions.len());
-            conditions.extend(kept.into_iter().take(room));
+            match gone.get(&index) {
+                Some(same) => conditions.extend(same.conditions().iter().take(room).cloned()),
+                None => {
+                    let all = gone.values().flat_map(|entry| entry.conditions());
+                    conditions.extend(all.filter(|condition| has_path(condition)).take(room).cloned());
+                }
+            }
         }
     }
 }

@@ -54,6 +54,22 @@ fn fields_that_are_known_and_not_served_are_no_errors() {
 }
 
 #[test]
+fn a_gateway_with_unreadable_addresses_is_not_bound_elsewhere() {
+    for addresses in
+        [json!({"addresses": "10.0.0.1"}), json!({"addresses": [{"val": "10.0.0.1"}]}), json!({"adresses": []})]
+    {
+        let mut document = json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+            "metadata": {"name": "public", "namespace": "shop"},
+            "spec": {"gatewayClassName": "holdfast", "listeners": []},
+        });
+        let added = addresses.as_object().into_iter().flatten();
+        added.for_each(|(name, value)| document["spec"][name] = value.clone());
+        assert!(matches!(in_a_file(document), Decoded::Unusable(..)), "{addresses}");
+    }
+}
+
+#[test]
 fn a_misspelt_required_field_is_one_error() {
     let mut document = route();
     document["spec"]["parentRefs"] = json!([{"nmae": "public"}]);

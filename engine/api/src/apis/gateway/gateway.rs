@@ -15,6 +15,7 @@ use crate::fault::at;
 /// Number of listeners of one Gateway or ListenerSet; the limit of the CRDs.
 pub const LISTENERS_MAX: usize = 64;
 
+const ADDRESSES: &str = "addresses";
 const TLS: &str = "tls";
 
 /// A listener, or the readable part of one.
@@ -56,12 +57,17 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
     let (addresses, tls, infrastructure) = (take("addresses"), take("tls"), take("infrastructure"));
     let allowed = take("allowedListeners");
-    let known = ["addresses", "allowedListeners", "gatewayClassName", "infrastructure", "listeners", TLS];
+    let known = [ADDRESSES, "allowedListeners", "gatewayClassName", "infrastructure", "listeners", TLS];
     let wrong = found.unknown_in_spec(fields.keys(), &known);
+    let addresses = addresses.map_or(Some(vec![]), |value| found.typed("spec.addresses", &value))?;
+    if wrong.contains(&Some(ADDRESSES)) {
+        // At the default address, other clients would reach the Gateway.
+        return None;
+    }
     Some(Body::Gateway(Arc::new(Gateway {
         class: class.into(),
         listeners,
-        addresses: addresses.map_or(Some(vec![]), |value| found.typed("spec.addresses", &value)).unwrap_or_default(),
+        addresses,
         tls: match tls {
             Some(value) => frontend::tls(value, found),
             None if wrong.contains(&Some(TLS)) => GatewayTlsSpec::unreadable(),

@@ -145,13 +145,16 @@ impl<R: RouteRule> GatewayRoute<R> {
     /// of the same position, else all that no rule has now.
     pub(in crate::apis) fn keep_matches(&mut self, before: &Self) {
         let known: Vec<Value> = self.rules.iter().flat_map(RuleEntry::matches).collect();
-        let gone =
-            |rule: &RuleEntry<R>| rule.matches().into_iter().filter(|one| !known.contains(one)).collect::<Vec<_>>();
+        let own = |rule: &RuleEntry<R>| rule.matches().into_iter().filter(|one| !known.contains(one)).collect();
+        let gone: Vec<Vec<Value>> = before.rules.iter().map(own).collect();
         for (index, entry) in self.rules.iter_mut().enumerate() {
             let RuleEntry::Broken { name, matches, is_lost: true, .. } = entry else { continue };
-            let named = before.rules.iter().find(|rule| name.is_some() && rule.name() == name.as_deref());
-            let same = named.or_else(|| before.rules.get(index)).map(gone).filter(|gone| !gone.is_empty());
-            let kept = same.unwrap_or_else(|| before.rules.iter().flat_map(gone).collect());
+            let is_named = |rule: &RuleEntry<R>| name.is_some() && rule.name() == name.as_deref();
+            let same = before.rules.iter().position(is_named).unwrap_or(index);
+            let kept = match gone.get(same).filter(|own| !own.is_empty()) {
+                Some(own) => own.clone(),
+                None => gone.concat(),
+            };
             let room = MATCHES_MAX.saturating_sub(matches.len());
             matches.extend(kept.into_iter().take(room));
         }
