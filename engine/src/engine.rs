@@ -211,7 +211,9 @@ impl Engine {
             && let Some(before) = self.before(&object.key)
         {
             object.body.keep_targets(&before.body);
-            object.body.keep_matches(&before.body);
+            if before.metadata.uid == object.metadata.uid {
+                object.body.keep_matches(&before.body);
+            }
         }
         self.leaving.remove(&object.key);
         self.unusable.remove(&object.key);
@@ -236,8 +238,9 @@ impl Engine {
     /// object exists, and its removal was not requested. A route keeps its claims, and its rules are broken.
     fn unusable(&mut self, key: &ObjectKey, faults: Vec<Fault>) {
         let error = faults.iter().find(|fault| fault.is_error());
-        let why = error.map(|fault| format!("{}: {}", fault.field, fault.message)).unwrap_or_default().into();
+        let why = error.map(Fault::sentence).unwrap_or_default().into();
         self.note(key, faults);
+        self.leaving.remove(key);
         self.unread.remove(key);
         self.unusable.insert(key.clone());
         let began = self.ledger.began(key, None, false, self.now());
@@ -266,6 +269,7 @@ impl Engine {
     /// Handles an object of an earlier run that cannot be read. The stored version stays in use: the object's removal
     /// was not requested, and its current content is unknown.
     fn unread(&mut self, key: &ObjectKey, why: &str) {
+        self.leaving.remove(key);
         if self.objects.get(key).is_none() {
             self.unread.insert(key.clone());
             self.take_from_the_store(key, |_| true);
@@ -337,6 +341,12 @@ impl Engine {
     /// Returns whether the object exists but cannot be read at all.
     pub fn is_unreadable(&self, key: &ObjectKey) -> bool {
         self.unusable.contains(key)
+    }
+
+    /// Returns whether nothing of the object can be read because of a field.
+    pub fn is_why_unreadable(&self, key: &ObjectKey, field: &str) -> bool {
+        let mut faults = self.decoding.get(key).into_iter().flatten();
+        self.is_unreadable(key) && faults.any(|fault| fault.is_error() && fault.field == field)
     }
 
     /// Returns whether the object exists, readable or not.

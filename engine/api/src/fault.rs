@@ -59,6 +59,11 @@ impl Fault {
         Self { cause, ..self }
     }
 
+    /// Returns the field and the message, as `spec.rules[0]: message`; only the message of a fault of the whole object.
+    pub fn sentence(&self) -> String {
+        if self.field.is_empty() { self.message.to_string() } else { format!("{}: {}", self.field, self.message) }
+    }
+
     /// Returns whether the fault prevents something from being served as written.
     pub fn is_error(&self) -> bool {
         self.class != Class::Ignored

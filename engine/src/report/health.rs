@@ -502,6 +502,7 @@ impl Collected {
         reason: &str,
     ) -> &mut ObjectProblem {
         let id = (key.clone(), field.clone(), message.clone());
+        let is_unreadable = engine.is_why_unreadable(key, &field);
         self.found.entry(id).or_insert_with(|| ObjectProblem {
             object: engine.identity(key, None),
             generation: engine.generation_of(key),
@@ -514,7 +515,7 @@ impl Collected {
             since: None,
             used: is_used(engine, key),
             is_served: is_served(engine, key),
-            is_unreadable: engine.is_unreadable(key),
+            is_unreadable,
             cause: None,
             not_backfilled: None,
         })

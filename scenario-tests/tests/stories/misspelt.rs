@@ -144,6 +144,8 @@ fn narrower() -> Vec<Guarded> {
                 ("path:", "paht:"),
                 ("{value: /x}", "/x"),
                 ("value: /x", "value: 5"),
+                ("{value: /x}", "{tpye: Exact, value: /x}"),
+                ("{value: /x}", "{type: Exact, vlaue: /x}"),
                 ("[{path: {value: /x}}]", "[/x]"),
                 ("[{path: {value: /x}}]", "{path: {value: /x}}"),
                 ("matches:", "match:"),

@@ -109,7 +109,7 @@ impl Found {
     /// Returns the last error with its field, in a sentence.
     pub fn why(&self) -> String {
         let last = self.faults.iter().rev().find(|fault| fault.is_error());
-        last.map(|fault| format!("{}: {}", fault.field, fault.message)).unwrap_or_default()
+        last.map(Fault::sentence).unwrap_or_default()
     }
 
     /// Adds a fault for a field that is known, but not served.
@@ -271,7 +271,8 @@ fn identity(kind: &scheme::Kind, metadata: &Value, is_checked: bool) -> Result<O
         }
     };
     let may_be_namespace = is_checked && kind.scope == ResourceScope::Namespaced && metadata.get("namespace").is_none();
-    if let Some(unknown) = unknown_metadata(metadata).next().filter(|_| may_be_namespace) {
+    let is_meant = |name: &&str| *name == "ns" || misspelt::similar(name, ["namespace"].into_iter()).is_some();
+    if let Some(unknown) = unknown_metadata(metadata).find(is_meant).filter(|_| may_be_namespace) {
         return Err(format!("metadata.{unknown} is not known; did you mean namespace, which is not set?"));
     }
     let (name, namespace) = (text("name")?, text("namespace")?);

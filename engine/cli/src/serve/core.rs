@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use holdfast_api::fault::Fault;
 use holdfast_api::object::Source;
 use holdfast_check::time::Moment;
 use holdfast_engine::engine::{Action, Engine, Event};
@@ -201,8 +202,8 @@ impl Core {
     /// now, each with the reason.
     pub(crate) fn not_read(&self) -> BTreeMap<ObjectKey, String> {
         let kept = self.engine.kept_as_read().map(|(key, fault)| {
-            let (field, message) = fault.map(|fault| (&*fault.field, &*fault.message)).unwrap_or_default();
-            (key.clone(), format!("{field}: {message}; what was read last is served"))
+            let why = fault.map(Fault::sentence).unwrap_or_default();
+            (key.clone(), format!("{why}; what was read last is served"))
         });
         let mut all = self.objects_of_unread_files();
         all.extend(kept);

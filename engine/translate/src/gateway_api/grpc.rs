@@ -157,7 +157,8 @@ fn raw(value: &Value, regexes: &Regexes) -> Ranked {
     }
     let decodes = |name: &str, field: &Value| {
         let alone = Value::Object([(name.to_owned(), field.clone())].into_iter().collect());
-        typed::read::<GrpcRouteRulesMatches>(&alone).result.is_ok()
+        let read = typed::read::<GrpcRouteRulesMatches>(&alone);
+        read.result.is_ok() && read.unknown.is_empty()
     };
     let kept = narrowing::decodable(value, decodes);
     let Ok(written) = typed::read::<GrpcRouteRulesMatches>(&kept).result else { return last_call() };
@@ -165,7 +166,13 @@ fn raw(value: &Value, regexes: &Regexes) -> Ranked {
         return last_call();
     }
     let mut ranked = Ranked { narrowed: true, ..read_match(&written, "", regexes, &mut Vec::new()) };
-    if value.get("method").is_some_and(|method| !method.is_null()) && written.method.is_none() {
+    // Any other field may be meant as the method.
+    let others = value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(name, field)| !["headers"].contains(&name.as_str()) && !field.is_null());
+    if written.method.is_none() && others.count() > 0 {
         ranked.rank = PathRank::Last;
     }
     narrowing::placed(ranked)

@@ -133,7 +133,8 @@ fn raw(value: &Value, regexes: &Regexes) -> Ranked {
     }
     let decodes = |name: &str, field: &Value| {
         let alone = Value::Object([(name.to_owned(), field.clone())].into_iter().collect());
-        typed::read::<HttpRouteRulesMatches>(&alone).result.is_ok()
+        let read = typed::read::<HttpRouteRulesMatches>(&alone);
+        read.result.is_ok() && read.unknown.is_empty()
     };
     let kept = narrowing::decodable(value, decodes);
     let Ok(written) = typed::read::<HttpRouteRulesMatches>(&kept).result else { return Ranked::last() };
@@ -141,7 +142,13 @@ fn raw(value: &Value, regexes: &Regexes) -> Ranked {
         return Ranked::last();
     }
     let mut ranked = Ranked { narrowed: true, ..read_match(&written, "", regexes, &mut Vec::new()) };
-    if value.get("path").is_some_and(|path| !path.is_null()) && written.path.is_none() {
+    // Any other field may be meant as the path.
+    let others = value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(name, field)| !["headers", "method", "queryParams"].contains(&name.as_str()) && !field.is_null());
+    if written.path.is_none() && others.count() > 0 {
         // The intended path is unknown, so other routes come first.
         ranked.rank = PathRank::Last;
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::gateway::route::RuleEntry;
+use holdfast_api::apis::gateway::route::{RouteRule, RuleEntry};
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
@@ -123,12 +123,14 @@ fn places(attachment: &Attachment) -> impl Iterator<Item = (ObjectKey, TableName
 
 fn outcomes(object: &Object, closed: &ClosedSections, settings: &Settings, reader: &mut Reader<'_>) -> Vec<Outcome> {
     let attached = policy::route::attached(object, reader);
-    let unreadable = |index: usize, name: Option<&Arc<str>>, matches: Vec<Ranked>, why: &str| {
+    let unreadable = |index: usize, name: Option<&Arc<str>>, matches: Vec<Ranked>, why: &str, guards: Option<bool>| {
         let name = name.map(|name| &**name);
+        // A rule that may be guarded is answered even where broken rules are left out.
+        let is_guarded = guards.unwrap_or(true) || attached.reach(name);
         match closing(closed, index) {
             // Envoy refused even the direct response that replaces the rule.
             Some(closing) => rule::closed(object, &rule::nothing_known(index, name), closing, true, settings),
-            None => rule::unreadable(object, index, name, &matches, why.to_owned(), settings),
+            None => rule::unreadable(object, index, name, &matches, why.to_owned(), (is_guarded, settings)),
         }
     };
     let regexes = Regexes::of_object(narrowing::limits(settings));
@@ -139,14 +141,16 @@ fn outcomes(object: &Object, closed: &ClosedSections, settings: &Settings, reade
     match &object.body {
         Body::HttpRoute(route) => enumerate(&route.rules, |index, entry| match entry {
             RuleEntry::Decoded(rule) => decoded(index, http::read(index, rule, &regexes)),
-            RuleEntry::Broken { name, matches, why, .. } => {
-                unreadable(index, name.as_ref(), http::salvage(matches, &regexes), why)
+            RuleEntry::Broken { name, matches, why, guards, .. } => {
+                let guards = guards.as_deref().map(|rule| !rule.filters().is_empty());
+                unreadable(index, name.as_ref(), http::salvage(matches, &regexes), why, guards)
             }
         }),
         Body::GrpcRoute(route) => enumerate(&route.rules, |index, entry| match entry {
             RuleEntry::Decoded(rule) => decoded(index, grpc::read(index, rule, &regexes)),
-            RuleEntry::Broken { name, matches, why, .. } => {
-                unreadable(index, name.as_ref(), grpc::salvage(matches, &regexes), why)
+            RuleEntry::Broken { name, matches, why, guards, .. } => {
+                let guards = guards.as_deref().map(|rule| !rule.filters().is_empty());
+                unreadable(index, name.as_ref(), grpc::salvage(matches, &regexes), why, guards)
             }
         }),
         _ => Vec::new(),

@@ -225,8 +225,10 @@ pub(crate) fn unreadable(
     name: Option<&str>,
     matches: &[Ranked],
     message: String,
-    settings: &Settings,
+    (is_guarded, settings): (bool, &Settings),
 ) -> Outcome {
+    let answering = is_guarded.then(|| answering(settings));
+    let settings = answering.as_ref().unwrap_or(settings);
     // Nothing is known of the filters that protect it.
     let place = Place { object, index, name, origins: Origins::one(object.key.clone()), is_guarded: true };
     broken(place, matches, ObjectSection::Rule(index).to_string(), message, settings, Outcome::default())

@@ -77,8 +77,8 @@ pub(crate) fn is_among(
                 // Its labels are not known.
                 None if reader.is_unreadable(&key) => return false,
                 // Manifest files need not contain every namespace, so in standalone mode a missing namespace has only
-                // the label with its name, and others are unknown. In a cluster every namespace exists, and a namespace that is not known yet is not allowed by
-                // labels that it may have.
+                // the label with its name, and others are unknown. In a cluster every namespace exists, and a namespace
+                // that is not known yet is not allowed by labels that it may have.
                 None if settings.listen_address.is_some() => BTreeMap::new(),
                 None => return false,
             };

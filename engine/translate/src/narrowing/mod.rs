@@ -178,7 +178,10 @@ pub(crate) fn decodable(value: &Value, decodes: impl Fn(&str, &Value) -> bool) -
 fn presence(entry: &Value) -> Value {
     let name = entry.get("name").cloned().unwrap_or_default();
     let text = |field: &str| entry.get(field).is_none_or(Value::is_string);
-    let known = matches!(entry.get("type").and_then(Value::as_str), None | Some("Exact" | "RegularExpression"));
+    let is_known = |name: &String| ["name", "type", "value"].contains(&name.as_str());
+    let whole = entry.as_object().is_some_and(|fields| fields.keys().all(is_known));
+    let known =
+        whole && matches!(entry.get("type").and_then(Value::as_str), None | Some("Exact" | "RegularExpression"));
     if text("value") && known && entry.get("value").is_some() {
         return entry.clone();
     }

@@ -3,7 +3,7 @@
 //! The readable conditions of a broken route or include are kept, so that its requests are answered instead of falling
 //! to a broader route.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::condition::MatchCondition;
 use super::policy::IpFilterPolicy;
-use super::route::ProxyRoute;
+use super::route::{ProxyRoute, ProxyService};
 use super::virtual_host::{TcpProxy, VirtualHost};
 use crate::apis::decode::Found;
 use crate::apis::protection::readable;
@@ -152,21 +152,25 @@ impl<T: Conditional> ProxyEntry<T> {
     }
 
     /// Adds conditions of the previous version to the entries with unreadable ones: those of the entry at the same
-    /// position, else all that no entry has now. Each path among them counts.
+    /// position, else all that no entry has now. Of an entry with conditions of its own, only paths are added, of which
+    /// each counts: another condition would narrow the own ones.
     fn keep_conditions(now: &mut [Self], before: &[Self]) {
-        let known: Vec<Vec<MatchCondition>> = now.iter().map(|entry| entry.conditions().to_vec()).collect();
-        let is_gone = |entry: &Self| !known.iter().any(|known| known == entry.conditions());
-        let gone: BTreeMap<usize, &Self> = before.iter().enumerate().filter(|(_, entry)| is_gone(entry)).collect();
+        let written = |entry: &Self| serde_json::to_string(entry.conditions()).unwrap_or_default();
+        let known: BTreeSet<String> = now.iter().map(written).collect();
+        let gone = before.iter().enumerate().filter(|(_, entry)| !known.contains(&written(entry)));
+        let gone: BTreeMap<usize, &[MatchCondition]> = gone.map(|(index, entry)| (index, entry.conditions())).collect();
+        let paths = gone.values().flat_map(|conditions| conditions.iter()).filter(|condition| has_path(condition));
+        let paths: Vec<&MatchCondition> = paths.take(CONDITIONS_MAX).collect();
         for (index, entry) in now.iter_mut().enumerate() {
             let ProxyEntry::Broken { conditions, is_lost: true, .. } = entry else { continue };
+            let is_empty = conditions.is_empty();
+            let kept: Vec<MatchCondition> = match gone.get(&index) {
+                Some(same) => same.iter().filter(|condition| is_empty || has_path(condition)).cloned().collect(),
+                None => paths.iter().map(|condition| (*condition).clone()).collect(),
+            };
             let room = CONDITIONS_MAX.saturating_sub(conditions.len());
-            match gone.get(&index) {
-                Some(same) => conditions.extend(same.conditions().iter().take(room).cloned()),
-                None => {
-                    let all = gone.values().flat_map(|entry| entry.conditions());
-                    conditions.extend(all.filter(|condition| has_path(condition)).take(room).cloned());
-                }
-            }
+            // The last path is the own one.
+            conditions.splice(..0, kept.into_iter().take(room));
         }
     }
 }
@@ -305,7 +309,11 @@ const OF_SERVICES: [&str; 3] = ["protocol", "requestHeadersPolicy", "validation"
 fn guards(value: &Value) -> Option<Box<ProxyRoute>> {
     let written = value.as_object()?;
     let services = written.get("services").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let protects = |service: &Value| OF_SERVICES.iter().any(|field| service.get(field).is_some_and(|it| !it.is_null()));
+    let protects = |service: &Value| {
+        let names = |field: &&str| service.get(field).is_some_and(|value| !value.is_null());
+        // An unknown field may be meant as one that protects.
+        OF_SERVICES.iter().any(names) || !typed::read::<ProxyService>(service).unknown.is_empty()
+    };
     let are_free = !services.iter().any(protects);
     let declared = super::route_protection::protection(&ProxyRoute::default(), false).entering;
     readable(written, |field| declared.is_free(field) || (are_free && field == "services")).map(Box::new)

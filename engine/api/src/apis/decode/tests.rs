@@ -3,6 +3,8 @@
 use serde_json::json;
 
 use super::*;
+use crate::apis::Body;
+use crate::apis::contour::http_proxy::ProxyEntry;
 
 fn route() -> Value {
     json!({
@@ -84,4 +86,32 @@ fn without_a_known_namespace_an_object_has_no_name() {
     let mut document = route();
     document["metadata"] = json!({"name": "cart"});
     assert!(matches!(in_a_file(document), Decoded::Object(object, _) if *object.key.namespace == *"default"));
+}
+
+#[test]
+fn kept_conditions_do_not_narrow_those_of_the_route() {
+    let proxy = |conditions: Value| {
+        let document = json!({
+            "apiVersion": "projectcontour.io/v1", "kind": "HTTPProxy",
+            "metadata": {"name": "cart", "namespace": "shop"},
+            "spec": {"virtualhost": {"fqdn": "shop.test"}, "routes": [{"conditions": conditions}]},
+        });
+        let Decoded::Object(object, _) = in_a_file(document) else { unreachable!("the host is readable") };
+        object.body
+    };
+    let before = proxy(json!([{"prefix": "/admin"}, {"header": {"name": "x", "present": true}}]));
+    let kept = |conditions: Value| {
+        let mut now = proxy(conditions);
+        now.keep_matches(&before);
+        let Body::HttpProxy(now) = now else { unreachable!() };
+        let Some(ProxyEntry::Broken { conditions, .. }) = now.routes.first() else { unreachable!("{now:?}") };
+        conditions
+            .iter()
+            .map(|one| (one.prefix.clone().unwrap_or_default().to_string(), one.header.is_some()))
+            .collect()
+    };
+    let own: Vec<(String, bool)> = kept(json!([{"prefix": "/secret"}, {"haeder": {"name": "x"}}]));
+    assert_eq!(own, [("/admin".into(), false), ("/secret".into(), false), (String::new(), false)]);
+    let nothing: Vec<(String, bool)> = kept(json!("/admin"));
+    assert_eq!(nothing, [("/admin".into(), false), (String::new(), true)]);
 }

@@ -57,7 +57,7 @@ pub enum RuleEntry<R> {
         is_lost: bool,
         /// The error, in a sentence.
         why: Arc<str>,
-        /// The fields that protect the rule, and no other field; unset where these fields cannot be read.
+        /// The fields that protect the rule; other fields have no meaning here. Unset where these fields cannot be read.
         guards: Option<Box<R>>,
     },
 }
@@ -147,16 +147,22 @@ impl<R: RouteRule> GatewayRoute<R> {
         let known: Vec<Value> = self.rules.iter().flat_map(RuleEntry::matches).collect();
         let own = |rule: &RuleEntry<R>| rule.matches().into_iter().filter(|one| !known.contains(one)).collect();
         let gone: Vec<Vec<Value>> = before.rules.iter().map(own).collect();
+        let mut room = MATCHES_MAX;
         for (index, entry) in self.rules.iter_mut().enumerate() {
             let RuleEntry::Broken { name, matches, is_lost: true, .. } = entry else { continue };
             let is_named = |rule: &RuleEntry<R>| name.is_some() && rule.name() == name.as_deref();
-            let same = before.rules.iter().position(is_named).unwrap_or(index);
-            let kept = match gone.get(same).filter(|own| !own.is_empty()) {
-                Some(own) => own.clone(),
-                None => gone.concat(),
-            };
-            let room = MATCHES_MAX.saturating_sub(matches.len());
-            matches.extend(kept.into_iter().take(room));
+            // A rule with another name is another rule.
+            let is_same = |rule: &RuleEntry<R>| name.is_none() || rule.name().is_none();
+            let here = || before.rules.get(index).filter(|rule| is_same(rule)).map(|_| index);
+            let same = before.rules.iter().position(is_named).or_else(here).and_then(|same| gone.get(same));
+            let kept = same.filter(|own| !own.is_empty()).cloned().unwrap_or_else(|| gone.concat());
+            if matches.is_empty() {
+                // Still unknown: the rule also covers what no other route does.
+                matches.push(Value::Null);
+            }
+            let kept: Vec<Value> = kept.into_iter().take(room).collect();
+            room -= kept.len();
+            matches.extend(kept);
         }
     }
 }
@@ -221,7 +227,11 @@ impl<R: RouteRule> RouteView for GatewayRoute<R> {
 fn guards<R: RouteRule>(rule: &Value) -> Option<Box<R>> {
     let written = rule.as_object()?;
     // A backend reference protects requests only by its filters.
-    let has_filters = |backend: &Value| backend.get("filters").is_some_and(|filters| !filters.is_null());
+    let has_filters = |backend: &Value| {
+        let is_set = backend.get("filters").is_some_and(|filters| !filters.is_null());
+        // An unknown field may be meant as the filters.
+        is_set || !typed::read::<BackendRef>(backend).unknown.is_empty()
+    };
     let backends = written.get("backendRefs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let is_filtered = backends.iter().any(has_filters);
     let declared = Sheet::of(&R::default(), false);
