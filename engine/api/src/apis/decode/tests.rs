@@ -51,8 +51,18 @@ fn fields_that_are_known_and_not_served_are_no_errors() {
     let mut document = route();
     document["spec"]["rules"][0]["retry"] = json!({"attempts": 2});
     document["metadata"]["managedFields"] = json!([]);
+    document["spec"]["useDefaultGateways"] = json!("All");
     let decoded = in_a_file(document);
     assert_eq!(errors(&decoded), Some(vec![]), "{decoded:?}");
+    for kind in ["TCPRoute", "TLSRoute"] {
+        let decoded = in_a_file(json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": kind,
+            "metadata": {"name": "db", "namespace": "shop"},
+            "spec": {"useDefaultGateways": "All", "parentRefs": [{"name": "public"}], "rules": [{"backendRefs": []}]},
+        }));
+        assert!(matches!(decoded, Decoded::Object(..)), "{decoded:?}");
+        assert_eq!(errors(&decoded), Some(vec![]), "{decoded:?}");
+    }
 }
 
 #[test]
