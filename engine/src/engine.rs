@@ -272,7 +272,7 @@ impl Engine {
         self.leaving.remove(key);
         if self.objects.get(key).is_none() {
             self.unread.insert(key.clone());
-            self.take_from_the_store(key, |_| true);
+            self.take_from_the_store(key);
         }
         let (class, instead) = match self.objects.get(key) {
             Some(_) => (Class::Ignored, "the version of the object that an earlier run stored stays in use"),
@@ -284,8 +284,8 @@ impl Engine {
         self.note(key, vec![Fault::new(key, class, "", "Unread", format!("{why}; {instead}"))]);
     }
 
-    fn take_from_the_store(&mut self, key: &ObjectKey, is_meant: impl Fn(&Arc<Object>) -> bool) {
-        if let Some(stored) = self.scopes.last_valid(key).filter(is_meant) {
+    fn take_from_the_store(&mut self, key: &ObjectKey) {
+        if let Some(stored) = self.scopes.last_valid(key) {
             self.objects.insert(stored.clone());
             self.translator.changed(key, None, Some(&stored));
         }

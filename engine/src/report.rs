@@ -205,7 +205,7 @@ impl Engine {
             Some(ObjectStatus { object: object.key.clone(), status: self.status(object, &inputs)? })
         };
         let mut statuses: Vec<ObjectStatus> = self.objects().sorted().into_iter().filter_map(status).collect();
-        unreadable::add_unreadable_statuses(self, &inputs.report, &mut statuses);
+        unreadable::add_unreadable_statuses(self, &mut statuses);
         statuses
     }
 

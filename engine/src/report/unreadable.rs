@@ -1,25 +1,22 @@
 //! Statuses of unreadable objects: the problem is reported in the part of the status that can be determined.
 //!
-//! The parents of a route are those of its stand-in version, if there is one. No generation is reported, since the
-//! generation is unknown.
+//! The parents of a route are those of the version that was read last, if it is known. No generation is reported, since
+//! the generation is unknown.
 
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Fault;
 use holdfast_api::status::{Condition, ObjectStatus};
-use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::ObjectKey;
 use serde_json::{Value, json};
 
-use super::reference;
 use crate::engine::Engine;
-use crate::report::conditions::condition;
 
 /// Reason of the condition.
 const REASON: &str = "Invalid";
 
 /// Adds the statuses of unreadable objects to the other statuses. An object that is served in its last readable
 /// version, and a route with the claims of that version, has a status already; the problem is added to it.
-pub(super) fn add_unreadable_statuses(engine: &Engine, report: &FallbackReport, statuses: &mut Vec<ObjectStatus>) {
+pub(super) fn add_unreadable_statuses(engine: &Engine, statuses: &mut Vec<ObjectStatus>) {
     for (key, _, fault) in engine.unreadable() {
         let message = message(fault);
         match statuses.iter_mut().find(|known| known.object == *key) {
@@ -32,7 +29,7 @@ pub(super) fn add_unreadable_statuses(engine: &Engine, report: &FallbackReport, 
                 not_accepted(&mut known.status, &message);
             }
             None => {
-                let status = status_of_unreadable(engine, report, key, &message);
+                let status = status_of_unreadable(key, &message);
                 statuses.extend(status.map(|status| ObjectStatus { object: key.clone(), status }));
             }
         }
@@ -40,26 +37,11 @@ pub(super) fn add_unreadable_statuses(engine: &Engine, report: &FallbackReport, 
     statuses.sort_by(|a, b| a.object.cmp(&b.object));
 }
 
-fn status_of_unreadable(engine: &Engine, report: &FallbackReport, key: &ObjectKey, message: &str) -> Option<Value> {
+fn status_of_unreadable(key: &ObjectKey, message: &str) -> Option<Value> {
     let accepted = Condition::new("Accepted", false, REASON, message);
     match &*key.kind {
-        kind if kinds::ROUTES.contains(&kind) => {
-            let served = engine.scopes.iter().find_map(|scope| engine.translator.served_route(&scope.id.fleet, key));
-            let parents = served.into_iter().flat_map(|plan| &plan.parents).map(|parent| {
-                let fallback = condition(report, key, &parent.gateway.namespaced_name());
-                json!({
-                    "parentRef": reference(parent),
-                    "controllerName": engine.settings().controller_name,
-                    "conditions": std::iter::once(accepted.clone()).chain(fallback).collect::<Vec<_>>(),
-                })
-            });
-            let parents: Vec<Value> = parents.collect();
-            // The parents are unknown: the condition is reported without a parent.
-            Some(match parents.is_empty() {
-                true => json!({ "parents": [], "conditions": [accepted] }),
-                false => json!({ "parents": parents }),
-            })
-        }
+        // Without a known version, the parents are unknown: the condition is reported without a parent.
+        kind if kinds::ROUTES.contains(&kind) => Some(json!({ "parents": [], "conditions": [accepted] })),
         kinds::GATEWAY | kinds::LISTENER_SET => Some(json!({ "conditions": [accepted], "listeners": [] })),
         kinds::HTTP_PROXY => {
             let valid = Condition::new("Valid", false, "ErrorPresent", message);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use holdfast_api::settings::Settings;
 use holdfast_api::snapshot::ObjectSnapshot;
-use holdfast_graph::Graph;
+use holdfast_graph::{Graph, ObjectKey};
 use holdfast_translate::Translator;
 use holdfast_xds::{ResourceType, Snapshot};
 
@@ -196,4 +196,23 @@ fn listeners_of_http_proxies_show_their_roots() {
     let counts: Vec<_> = listeners.map(|listener| (listener.name.to_string(), listener.attached_routes)).collect();
     // The host without a certificate has no routes: connections to it are closed.
     assert_eq!(counts, [("http".to_owned(), 2), ("two.example.com".to_owned(), 0)]);
+}
+
+/// A policy that is written again in unreadable form while its deletion waits for a successor is not deleted.
+#[test]
+fn an_unreadable_successor_of_a_deleted_policy_counts() {
+    let mut engine = testing::engine(BASE, Settings::standalone());
+    let policy = "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {name: guard, namespace: shop}\n\
+                  spec:\n  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: cart}]\n  \
+                  rbac: {action: Deny, policy: {matchExpressions: [\"true\"]}}\n";
+    engine.handle(std::iter::once(Event::Clock(1_000)).chain(testing::events(policy)).collect());
+    let key = ObjectKey::new("gateway.kgateway.dev", "TrafficPolicy", "shop", "guard");
+    engine.handle(vec![Event::Deleted(key.clone())]);
+    assert!(engine.is_there(&key), "the deletion waits");
+    engine.handle(vec![Event::Unusable(key.clone(), Vec::new())]);
+    engine.handle(vec![Event::Clock(60_000)]);
+    assert!(engine.is_there(&key));
+    engine.handle(vec![Event::Deleted(key.clone())]);
+    engine.handle(vec![Event::Clock(120_000)]);
+    assert!(!engine.is_there(&key));
 }

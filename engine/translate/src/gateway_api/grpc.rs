@@ -166,13 +166,7 @@ fn raw(value: &Value, regexes: &Regexes) -> Ranked {
         return last_call();
     }
     let mut ranked = Ranked { narrowed: true, ..read_match(&written, "", regexes, &mut Vec::new()) };
-    // Any other field may be meant as the method.
-    let others = value
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(name, field)| !["headers"].contains(&name.as_str()) && !field.is_null());
-    if written.method.is_none() && others.count() > 0 {
+    if written.method.is_none() && narrowing::has_others(value, &["headers"]) {
         ranked.rank = PathRank::Last;
     }
     narrowing::placed(ranked)

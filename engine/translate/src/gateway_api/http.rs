@@ -142,13 +142,7 @@ fn raw(value: &Value, regexes: &Regexes) -> Ranked {
         return Ranked::last();
     }
     let mut ranked = Ranked { narrowed: true, ..read_match(&written, "", regexes, &mut Vec::new()) };
-    // Any other field may be meant as the path.
-    let others = value
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(name, field)| !["headers", "method", "queryParams"].contains(&name.as_str()) && !field.is_null());
-    if written.path.is_none() && others.count() > 0 {
+    if written.path.is_none() && narrowing::has_others(value, &["headers", "method", "queryParams"]) {
         // The intended path is unknown, so other routes come first.
         ranked.rank = PathRank::Last;
     }

@@ -174,6 +174,12 @@ pub(crate) fn decodable(value: &Value, decodes: impl Fn(&str, &Value) -> bool) -
     Value::Object(kept)
 }
 
+/// Returns whether a match has set fields other than these: any of them may be meant as its path.
+pub(crate) fn has_others(value: &Value, known: &[&str]) -> bool {
+    let mut fields = value.as_object().into_iter().flatten();
+    fields.any(|(name, field)| !known.contains(&name.as_str()) && !field.is_null())
+}
+
 /// Returns a condition on a header or query parameter, reduced to its name if the rest is unreadable.
 fn presence(entry: &Value) -> Value {
     let name = entry.get("name").cloned().unwrap_or_default();

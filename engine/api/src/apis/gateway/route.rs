@@ -72,6 +72,10 @@ impl<R: RouteRule> RuleEntry<R> {
         }
     }
 
+    fn is_lost(&self) -> bool {
+        matches!(self, RuleEntry::Broken { is_lost: true, .. })
+    }
+
     /// Returns the matches in JSON, as far as they can be read.
     fn matches(&self) -> Vec<Value> {
         match self {
@@ -114,21 +118,12 @@ impl<R: RouteRule> GatewayRoute<R> {
     /// Returns the route with the same claims and without any rule that can be served: its current content cannot be
     /// read. `why` is the error, in a sentence.
     pub(in crate::apis) fn closed(&self, why: &Arc<str>) -> Self {
-        let closed = |entry: &RuleEntry<R>| match entry {
-            RuleEntry::Decoded(rule) => RuleEntry::Broken {
-                name: rule.name().map(Arc::from),
-                matches: rule.written_matches(),
-                is_lost: false,
-                why: why.clone(),
-                guards: Some(Box::new(rule.clone())),
-            },
-            RuleEntry::Broken { name, matches, is_lost, guards, .. } => RuleEntry::Broken {
-                name: name.clone(),
-                matches: matches.clone(),
-                is_lost: *is_lost,
-                why: why.clone(),
-                guards: guards.clone(),
-            },
+        let closed = |entry: &RuleEntry<R>| RuleEntry::Broken {
+            name: entry.name().map(Arc::from),
+            matches: entry.matches(),
+            is_lost: entry.is_lost(),
+            why: why.clone(),
+            guards: entry.guards().cloned().map(Box::new),
         };
         Self {
             parents: self.parents.clone(),
@@ -138,7 +133,7 @@ impl<R: RouteRule> GatewayRoute<R> {
     }
 
     pub(in crate::apis) fn lost_matches(&self) -> bool {
-        self.rules.iter().any(|rule| matches!(rule, RuleEntry::Broken { is_lost: true, .. }))
+        self.rules.iter().any(RuleEntry::is_lost)
     }
 
     /// Adds matches of the previous version to the rules with unreadable ones: those of the rule of the same name, else
@@ -235,7 +230,7 @@ fn guards<R: RouteRule>(rule: &Value) -> Option<Box<R>> {
     let backends = written.get("backendRefs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let is_filtered = backends.iter().any(has_filters);
     let declared = Sheet::of(&R::default(), false);
-    let is_free = |field: &str| declared.is_free(field) || unserved::OF_RULES.contains(&field);
+    let is_free = |field: &str| declared.is_free(field) || unserved::is_of_rules(field);
     readable(written, |field| is_free(field) && !(is_filtered && field == "backendRefs")).map(Box::new)
 }
 
@@ -356,8 +351,7 @@ fn readable_matches<R: RouteRule>(rule: &Value) -> (Vec<Value>, bool) {
         }
         None | Some(Value::Null) => {
             // An unknown field may be meant as the matches.
-            let is_own =
-                |field: &UnknownField| !field.path.contains(['.', '[']) && !unserved::OF_RULES.contains(&&*field.path);
+            let is_own = |field: &UnknownField| !field.path.contains(['.', '[']) && !unserved::is_of_rules(&field.path);
             let is_lost = typed::read::<R>(rule).unknown.iter().any(is_own);
             let is_misspelt =
                 |name: &String| name != MATCHES && misspelt::similar(name, [MATCHES].into_iter()).is_some();

@@ -16,8 +16,10 @@ const FIELDS: [(&str, &str); 8] = [
     ("TLSRoute", "spec.useDefaultGateways"),
 ];
 
-/// Those of rules; none of them protects requests.
-pub(super) const OF_RULES: [&str; 2] = ["retry", "sessionPersistence"];
+/// Returns whether a field of a rule is known and not served; none of these fields protects requests.
+pub(super) fn is_of_rules(name: &str) -> bool {
+    FIELDS.iter().any(|(_, path)| path.strip_prefix("spec.rules[].") == Some(name))
+}
 
 /// Returns whether a field that the decoded type does not have is a field of Gateway API.
 pub(in crate::apis) fn is_unserved(object: &ObjectKey, field: &str) -> bool {
