@@ -25,7 +25,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::kinds;
-use holdfast_api::fault::{Class, at, without_field};
+use holdfast_api::fault::{Class, Fault, at, without_field};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::status::features::supported;
@@ -126,7 +126,29 @@ struct StatusInputs<'a> {
     unserved: BTreeSet<ListenerId>,
 }
 
+/// Reports of one state of the engine, from which other reports are made: each of them looks at all objects.
+#[derive(Clone, Debug, Default)]
+pub struct Reports {
+    /// All faults, in order.
+    pub faults: Vec<Fault>,
+    /// All served replacements of rules, in order.
+    pub replacements: Vec<ReplacementView>,
+    /// Everything that is not served as desired.
+    pub fallback: FallbackReport,
+}
+
 impl Engine {
+    /// Returns the reports of the present state.
+    pub fn reports(&self) -> Reports {
+        let replacements = self.replacements();
+        Reports { faults: self.faults(), fallback: self.fallback_with(&replacements), replacements }
+    }
+
+    /// Returns the names (`namespace/name`) of the managed Gateways, in order.
+    pub fn gateway_names(&self) -> impl Iterator<Item = Arc<str>> {
+        self.translator.plans().into_values().map(|plan| plan.name.clone())
+    }
+
     /// Returns the managed Gateways, in order.
     pub fn gateways(&self) -> Vec<GatewayView> {
         let attached = self.translator.attached();

@@ -366,6 +366,11 @@ impl Health {
         }
     }
 
+    /// Returns all findings, the most severe first.
+    pub fn findings_mut(&mut self) -> impl Iterator<Item = &mut HealthFinding> {
+        self.outages.iter_mut().chain(&mut self.degraded).chain(&mut self.warnings)
+    }
+
     /// Returns the number of findings by severity.
     pub fn summary(&self) -> Summary {
         Summary {

@@ -29,7 +29,7 @@ use holdfast_translate::query::ClosedHost;
 use holdfast_translate::route::RoutePlan;
 use holdfast_xds::ResourceType;
 
-use super::ReplacementView;
+use super::{ReplacementView, Reports};
 use crate::engine::Engine;
 use crate::health::SettingsInForce;
 use crate::health::facts::{Effect, Facts, GatewayFacts, ObjectProblem, Outside, Refusing};
@@ -57,8 +57,13 @@ type Holds<'a> = BTreeMap<&'a str, HeldResponses>;
 impl Engine {
     /// Returns the health of all served objects.
     pub fn health(&self, outside: Outside) -> Health {
+        self.health_of(&self.reports(), outside)
+    }
+
+    /// Returns the health of all served objects. `reports`: of this state.
+    pub fn health_of(&self, reports: &Reports, outside: Outside) -> Health {
         let settings = Some(SettingsInForce::from(self.settings()));
-        Health { settings, namespaces: self.namespaces(), ..judge(&self.facts(outside)) }
+        Health { settings, namespaces: self.namespaces(), ..judge(&self.facts(reports, outside)) }
     }
 
     /// Returns the namespaces of objects, each with the Gateways that serve routes of the namespace.
@@ -81,26 +86,26 @@ impl Engine {
         namespaces
     }
 
-    /// Returns the facts that health is computed from.
-    pub fn facts(&self, outside: Outside) -> Facts {
-        let report = self.fallback();
-        let mut found = Collected::default().of(self, &report);
+    /// Returns the facts that health is computed from. `reports`: of this state.
+    pub fn facts(&self, reports: &Reports, outside: Outside) -> Facts {
+        let Reports { faults, replacements, fallback: report } = reports;
+        let mut found = Collected::default().of(self, faults, report);
         let mut effects = Vec::new();
         let holding = self.scopes.gateways().into_iter().filter_map(|(name, scopes)| {
             let mut held = speaking(scopes).filter(|scope| scope.hold.refusals().next().is_some());
             held.next().map(|scope| (&**name, published(scope)))
         });
         let holds: Holds<'_> = holding.collect();
-        for view in self.replacements() {
-            effects.extend(self.replaced(view, &holds));
+        for view in replacements {
+            effects.extend(self.replaced(view.clone(), &holds));
         }
         for state in &report.gateways {
-            self.steps(&report, state, &holds, &mut effects);
+            self.steps(report, state, &holds, &mut effects);
             self.held_back(state, &mut effects);
         }
         self.closed_by_policies(&mut effects);
-        self.without_any_version(&report, &mut effects);
-        listeners::listener_effects(self, &report, &mut effects);
+        self.without_any_version(report, &mut effects);
+        listeners::listener_effects(self, report, &mut effects);
         effects.extend(in_use::proxies_at_ports_in_use(self));
         endpoints::services_without_endpoints(self, &mut found, &mut effects);
         overtaken::remove_overtaken(self, &holds, &mut effects);
@@ -451,9 +456,9 @@ struct Collected {
 }
 
 impl Collected {
-    fn of(mut self, engine: &Engine, report: &FallbackReport) -> Vec<ObjectProblem> {
-        for fault in engine.faults() {
-            self.fault(engine, fault);
+    fn of(mut self, engine: &Engine, faults: &[Fault], report: &FallbackReport) -> Vec<ObjectProblem> {
+        for fault in faults {
+            self.fault(engine, fault.clone());
         }
         for state in &report.gateways {
             for scope in speaking(engine.scopes.of(&state.name)) {

@@ -274,17 +274,27 @@ impl Engine {
         (!closed.is_empty()).then(|| closed.into_iter().collect::<Vec<_>>().join("; "))
     }
 
-    /// Returns the policies that set each field: of routes by rule, of Gateways by route configuration and listener.
+    /// Returns the policies that set each field: of routes by rule, of Gateways by route configuration and listener. A
+    /// route that a Gateway serves in another version than the desired one has the fields of that version.
     pub fn merge_origins(&self) -> Value {
         let names = |origins: &holdfast_translate::precedence::merge::Origins| -> Value {
             let of = |keys: &Vec<ObjectKey>| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
             origins.iter().map(|(field, keys)| ((*field).to_owned(), json!(of(keys)))).collect()
         };
-        let routes = self.translator.routes().into_iter().filter(|(_, plan)| !plan.merged.is_empty());
-        let routes: Value = routes
-            .map(|(key, plan)| {
+        let varied = self.varied();
+        let routes: Value = self
+            .translator
+            .routes()
+            .into_iter()
+            .filter_map(|(key, plan)| {
+                let scopes = plan.gateways().into_iter().filter_map(|gateway| varied.get(gateway));
+                let mut served = scopes.filter_map(|scope| self.translator.served_route(&scope.id.fleet, key));
+                let plan = served.next().map_or(plan, |served| &**served);
+                if plan.merged.is_empty() {
+                    return None;
+                }
                 let rules = plan.merged.iter().map(|(rule, (_, origins))| (rule.to_string(), names(origins)));
-                (key.to_string(), rules.collect::<Value>())
+                Some((key.to_string(), rules.collect::<Value>()))
             })
             .collect();
         let gateways: Value = self

@@ -26,6 +26,7 @@ use holdfast_translate::route::RoutePlan;
 use holdfast_xds::ResourceType;
 
 use crate::engine::Engine;
+use crate::report::ReplacementView;
 
 impl Engine {
     /// Checks whether a Gateway serves, or is about to serve, something other than its desired configuration.
@@ -36,12 +37,17 @@ impl Engine {
 
     /// Returns the report of everything that is not served as desired.
     pub fn fallback(&self) -> FallbackReport {
+        self.fallback_with(&self.replacements())
+    }
+
+    /// Returns the report, with the present replacements of rules.
+    pub(super) fn fallback_with(&self, replacements: &[ReplacementView]) -> FallbackReport {
         let mut survey = FallbackSurvey::of(self);
         for (name, scopes) in self.scopes.gateways() {
             survey.gateway(name, scopes);
         }
         survey.unreadable();
-        closed::add(&mut survey);
+        closed::add(&mut survey, replacements);
         survey.finish()
     }
 }

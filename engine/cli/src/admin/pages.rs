@@ -143,7 +143,7 @@ async fn graph(Extract(state): Extract<State>, Query(query): Query<GraphQuery>) 
 async fn health(Extract(state): Extract<State>) -> Response {
     let Some(mut health) = state.handle.query(Core::health).await else { return ending() };
     let located = tokio::task::spawn_blocking(move || {
-        positions::locate(&mut health);
+        positions::locate(health.findings_mut());
         health
     });
     located.await.map_or_else(|_| ending(), |health| Json(health).into_response())
@@ -165,7 +165,10 @@ async fn entries(Extract(state): Extract<State>, Query(query): Query<Vec<(String
 }
 
 async fn fallback(Extract(state): Extract<State>) -> Response {
-    let page = |core: &Core| FallbackPage { report: core.engine.fallback(), health: core.health().summary() };
+    let page = |core: &Core| {
+        let reports = core.engine.reports();
+        FallbackPage { health: core.health_of(&reports).summary(), report: reports.fallback }
+    };
     match state.handle.query(page).await {
         Some(report) => Json(report).into_response(),
         None => ending(),
@@ -250,7 +253,9 @@ async fn differences(Extract(state): Extract<State>, Query(query): Query<Vec<(St
     let fleets = state.fleets.clone();
     let facts = state.handle.query(move |core| {
         let envoys = envoys::connected(&fleets, &core.engine.outliers());
-        DiffFacts::of(core, core.health(), wanted.as_ref(), &envoys)
+        let reports = core.engine.reports();
+        let health = Arc::new(core.health_of(&reports));
+        DiffFacts::of(core, Arc::new(reports), health, wanted.as_ref(), &envoys)
     });
     let facts = match facts.await {
         Some(Ok(facts)) => facts,
@@ -276,8 +281,7 @@ async fn envoys_page(Extract(state): Extract<State>, Query(query): Query<Vec<(St
         Err(why) => return bad_request(&why),
     };
     let known = |core: &Core| {
-        let gateways = core.engine.gateways().into_iter().map(|gateway| gateway.name);
-        let names: BTreeSet<Arc<str>> = gateways.chain(core.published.keys().cloned()).collect();
+        let names: BTreeSet<Arc<str>> = core.engine.gateway_names().chain(core.published.keys().cloned()).collect();
         (core.engine.outliers(), names)
     };
     let Some((outliers, known)) = state.handle.query(known).await else { return ending() };

@@ -107,7 +107,12 @@ impl DesiredConfiguration {
         let replaced = engine.replacements().into_iter().map(|replacement| (replacement.object, replacement.section));
         let unreadable = facts.unreadable.iter().map(|key| (key.clone(), String::new()));
         // A version with desired sections has rules at other positions.
-        let mixed = facts.report.backfilled_objects.iter().filter(|backfilled| !backfilled.desired_sections.is_empty());
+        let mixed = facts
+            .reports
+            .fallback
+            .backfilled_objects
+            .iter()
+            .filter(|backfilled| !backfilled.desired_sections.is_empty());
         let mixed = mixed.map(|backfilled| (backfilled.object.key(), String::new()));
         Self { published, at_fault: faults.chain(replaced).chain(unreadable).chain(mixed).collect() }
     }

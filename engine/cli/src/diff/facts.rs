@@ -8,6 +8,7 @@ use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_engine::health::{Health, Severity};
+use holdfast_engine::report::Reports;
 use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::Snapshot;
@@ -20,8 +21,8 @@ use crate::serve::core::{Core, ManifestPositions};
 /// The state of a running Holdfast at one moment: comparing takes time, and the engine goes on meanwhile.
 #[derive(Debug)]
 pub(crate) struct DiffFacts {
-    pub(super) health: Health,
-    pub(super) report: FallbackReport,
+    pub(super) health: Arc<Health>,
+    pub(super) reports: Arc<Reports>,
     /// Faults that translation found in the targets and in the routes of the subset.
     pub(super) faults: Vec<Fault>,
     pub(super) objects: ObjectSnapshot,
@@ -45,14 +46,15 @@ pub(crate) struct DiffFacts {
 }
 
 impl DiffFacts {
-    /// The facts about one object, or about every object that is not served as written. `health`: of this moment, or
-    /// as it was reported after the last change.
+    /// The facts about one object, or about every object that is not served as written. `reports` and `health`: of this
+    /// moment, or of the last change.
     ///
     /// # Errors
     /// Returns an error if Holdfast has not read the wanted object.
     pub(crate) fn of(
         core: &Core,
-        health: Health,
+        reports: Arc<Reports>,
+        health: Arc<Health>,
         wanted: Option<&DiffTarget>,
         envoys: &[EnvoyRow],
     ) -> Result<Self, String> {
@@ -61,8 +63,7 @@ impl DiffFacts {
             not_in_step.entry(envoy.fleet.clone()).or_default().insert(envoy.node.clone());
         }
         let engine = &core.engine;
-        let report = engine.fallback();
-        let deviating: BTreeSet<ObjectKey> = deviating(&report).chain(found(&health)).collect();
+        let deviating: BTreeSet<ObjectKey> = deviating(&reports.fallback).chain(found(&health)).collect();
         let targets: BTreeSet<ObjectKey> = match wanted {
             Some(target) if engine.is_there(&target.0) => BTreeSet::from([target.0.clone()]),
             Some(target) => return Err(format!("Holdfast has read no object {target}")),
@@ -72,10 +73,10 @@ impl DiffFacts {
         let compared = targets.iter().filter(|key| is_route(key) || deviating.contains(key)).cloned().collect();
         let subset = DiffSubset::of(&compared, engine.graph(), |route| engine.gateways_of_route(route));
         let is_compared = |key: &ObjectKey| targets.contains(key) || subset.routes.contains(key);
-        let faults = engine.faults().into_iter().filter(|fault| is_compared(&fault.object)).collect();
+        let faults = reports.faults.iter().filter(|fault| is_compared(&fault.object)).cloned().collect();
         Ok(Self {
             health,
-            report,
+            reports,
             faults,
             objects: engine.objects().clone(),
             unreadable: engine.unreadable().map(|(key, ..)| key.clone()).collect(),

@@ -145,7 +145,7 @@ impl DiffReport {
 fn unsettled(facts: &DiffFacts) -> Vec<UnsettledGateway> {
     let names: BTreeSet<String> = facts.subset.gateways.iter().map(ObjectKey::namespaced_name).collect();
     let is_meant = |name: &str| facts.is_all || names.contains(name);
-    let gateways = facts.report.gateways.iter().filter(|gateway| is_meant(&gateway.name));
+    let gateways = facts.reports.fallback.gateways.iter().filter(|gateway| is_meant(&gateway.name));
     let gateways = gateways.map(|gateway| UnsettledGateway {
         name: gateway.name.clone(),
         envoys: GatewayEnvoys::new(gateway),
@@ -162,7 +162,7 @@ impl ObjectDifference {
         let own = findings.because.iter().filter(|fault| fault.object == *key);
         let own: Vec<FieldFault<'_>> = own.map(|fault| (&*fault.field, &*fault.message)).collect();
         let closed = closed(key, facts, &findings.served);
-        let backfilled = facts.report.backfilled_objects.iter();
+        let backfilled = facts.reports.fallback.backfilled_objects.iter();
         let earlier = backfilled.filter(|backfilled| backfilled.object.is(key) && backfilled.section.is_empty());
         let earlier: Vec<&BackfilledObject> = earlier.collect();
         let served_generation = earlier.first().map(|earlier| earlier.served_generation);
@@ -282,9 +282,9 @@ fn closed(key: &ObjectKey, facts: &DiffFacts, served: &[ServedInstead]) -> Vec<(
     let is_share = |section: &str| {
         served.iter().any(|served| *served.section == *section && matches!(served.gets, Gets::Share { .. }))
     };
-    let replaced = facts.report.replaced_objects.iter().filter(|part| part.object.is(key));
+    let replaced = facts.reports.fallback.replaced_objects.iter().filter(|part| part.object.is(key));
     let replaced = replaced.map(|part| (part.section.clone(), format!("answers {}", part.response)));
-    let excluded = facts.report.excluded_objects.iter().filter(|part| part.object.is(key));
+    let excluded = facts.reports.fallback.excluded_objects.iter().filter(|part| part.object.is(key));
     // A listener that refuses connections keeps its port and hostname.
     let what = |section: &str| match ObjectSection::parse(section) {
         ObjectSection::Listener(_) => "not served",

@@ -1,9 +1,14 @@
-//! The policies that apply to a request: each field with the level at which it is set, and the policies that set it.
+//! The policies that apply to a request: each field with the level at which it is set, the policies that set it, and the
+//! value that each of them has for it in the version that is served.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use holdfast_api::apis::shown::shown;
 use holdfast_api::apis::{gateway, kinds};
+use holdfast_api::object::Object;
 use holdfast_api::section;
+use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_engine::report::GatewayView;
 use holdfast_graph::ObjectKey;
 use serde::Serialize;
@@ -20,6 +25,27 @@ pub(crate) struct PolicyField {
     pub(super) field: String,
     /// The policies.
     pub(super) policies: Vec<String>,
+    /// The value of the field in each of these policies, as far as Holdfast keeps it. No credentials.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) values: BTreeMap<String, Value>,
+}
+
+/// The served versions of policies: the desired version, or the last valid version that is served instead.
+#[derive(Debug)]
+pub(super) struct ServedPolicies<'a> {
+    pub(super) objects: &'a ObjectSnapshot,
+    /// The last valid versions that are served at the Gateway.
+    pub(super) earlier: BTreeMap<ObjectKey, Arc<Object>>,
+}
+
+impl ServedPolicies<'_> {
+    /// Returns the value of a field (`timeouts`, `cors`) below the `spec` of a policy.
+    fn value(&self, policy: &str, field: &str) -> Option<Value> {
+        let key: ObjectKey = policy.parse().ok()?;
+        let object = self.earlier.get(&key).or_else(|| self.objects.get(&key))?;
+        let pointer = format!("/spec/{}", field.replace('.', "/"));
+        shown(object)?.pointer_mut(&pointer).map(Value::take)
+    }
 }
 
 /// Policies by object and level, as `/debug/policies` shows them.
@@ -37,6 +63,7 @@ impl MergedPolicies {
         (object, section): (&ObjectKey, &str),
         receiver: &GatewayView,
         (table, port): (&str, u16),
+        served: &ServedPolicies<'_>,
     ) -> Vec<PolicyField> {
         let mut fields = self.fields("routes", &object.to_string(), section);
         let (namespace, name) = receiver.name.split_once('/').unwrap_or_default();
@@ -45,6 +72,10 @@ impl MergedPolicies {
             fields.extend(self.fields("gateways", &key, &section::listener(&listener.name)));
         }
         fields.extend(self.fields("gateways", &key, table));
+        for PolicyField { field, policies, values, .. } in &mut fields {
+            let value = |policy: &String| Some((policy.clone(), served.value(policy, field)?));
+            *values = policies.iter().filter_map(value).collect();
+        }
         fields
     }
 
@@ -52,7 +83,8 @@ impl MergedPolicies {
         let found = self.0.get(of).and_then(|all| all.get(object)).and_then(|object| object.get(level));
         let found: BTreeMap<String, Vec<String>> =
             found.cloned().and_then(|found| serde_json::from_value(found).ok()).unwrap_or_default();
-        let field = |(field, policies)| PolicyField { level: level.to_owned(), field, policies };
+        let field =
+            |(field, policies)| PolicyField { level: level.to_owned(), field, policies, values: BTreeMap::new() };
         found.into_iter().map(field).collect()
     }
 }

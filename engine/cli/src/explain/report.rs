@@ -18,7 +18,7 @@ use holdfast_xds::Snapshot;
 use serde::{Deserialize, Serialize};
 
 use super::envoys::GatewayEnvoys;
-use super::policies::{MergedPolicies, PolicyField};
+use super::policies::{MergedPolicies, PolicyField, ServedPolicies};
 use super::running::{MatchedObject, ObjectNotRead, RunningFacts, ServedEarlier};
 use crate::failure::Failure;
 use crate::serve::core::ManifestPositions;
@@ -176,8 +176,8 @@ impl ExplainReport {
             closed_by.extend(unserved_elsewhere(facts, name, &request));
         }
         let place = (way.route_configuration.as_deref().unwrap_or_default(), request.port);
-        let policies = object.zip(section.as_deref()).zip(gateway);
-        let policies = policies.map(|(rule, gateway)| facts.policies.of(rule, gateway, place)).unwrap_or_default();
+        let rule = object.zip(section.as_deref()).zip(gateway);
+        let policies = rule.map(|(rule, gateway)| policies(facts, rule, gateway, place)).unwrap_or_default();
         let running = facts.running.as_ref();
         let matched = object.and_then(|object| matched(facts, object));
         let instead = running
@@ -222,6 +222,17 @@ impl ExplainReport {
             check: facts.manifests.as_ref().map(|manifests| manifests.check.clone()),
         })
     }
+}
+
+/// Returns the fields that policies set for a rule, with the route configuration and the port of the request.
+fn policies(
+    facts: &ExplainFacts,
+    rule: (&ObjectKey, &str),
+    gateway: &GatewayView,
+    place: (&str, u16),
+) -> Vec<PolicyField> {
+    let earlier = facts.running.as_ref().map(|running| running.versions_at(&gateway.name)).unwrap_or_default();
+    facts.policies.of(rule, gateway, place, &ServedPolicies { objects: &facts.objects, earlier })
 }
 
 /// Returns whether an earlier version of an object is all that is served of it. A version with sections of the desired

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use holdfast_api::apis::core::endpoint_slice::SERVICE_LABEL;
 use holdfast_api::apis::gateway::gateway::ListenerEntry;
 use holdfast_api::apis::{Body, kinds};
+use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_check::certificate::DateFault;
@@ -15,7 +16,7 @@ use holdfast_engine::health::{Health, HealthFinding};
 use holdfast_engine::report::events::because;
 use holdfast_envoy::model::table::Host;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport};
-use holdfast_graph::{Graph, Node, ObjectKey};
+use holdfast_graph::{Graph, Node, ObjectKey, Step};
 use serde::Serialize;
 
 use super::envoys::GatewayEnvoys;
@@ -40,6 +41,8 @@ pub(crate) struct RunningFacts {
     not_read: BTreeMap<ObjectKey, String>,
     /// Objects with content that cannot be read.
     unreadable: BTreeSet<ObjectKey>,
+    /// The served last valid versions, by object and generation.
+    versions: BTreeMap<(ObjectKey, i64), Arc<Object>>,
 }
 
 /// An earlier version that is served instead of the desired one.
@@ -104,7 +107,18 @@ impl RunningFacts {
         let (readers, shown) = readers(&report, health.as_deref(), engine.graph());
         let unreadable = engine.unreadable().map(|(key, ..)| key.clone()).collect();
         let (places, not_read) = (core.places.clone(), core.not_read());
-        Self { report, affected, readers, shown, places, health, not_read, unreadable }
+        let versions = engine.served_versions();
+        Self { report, affected, readers, shown, places, health, not_read, unreadable, versions }
+    }
+
+    /// The last valid versions that a Gateway serves.
+    pub(super) fn versions_at(&self, gateway: &str) -> BTreeMap<ObjectKey, Arc<Object>> {
+        let steps = self.report.gateway(gateway).into_iter().flat_map(|state| &state.deviations.steps);
+        let served = steps.filter(|(_, (step, _))| *step == Step::Backfilled).filter_map(|(node, (_, generation))| {
+            let version = self.versions.get(&(node.key.clone(), *generation))?;
+            Some((node.key.clone(), version.clone()))
+        });
+        served.collect()
     }
 
     /// The Envoys of a Gateway.

@@ -9,6 +9,7 @@ use holdfast_envoy::explain::answer::{ExplainedAnswer, ExplainedBackend};
 use holdfast_envoy::explain::host::DomainMatch;
 use holdfast_envoy::explain::{Explanation, RouteCandidate, grpc};
 use holdfast_graph::ObjectKey;
+use serde_json::Value;
 
 use super::envoys::GatewayEnvoys;
 use super::policies::PolicyField;
@@ -18,6 +19,8 @@ use crate::printable::plain;
 
 /// Maximum number of objects that are shown as possibly concerned; the document has all.
 const CONCERNING_MAX: usize = 10;
+/// Maximum number of characters of the value of a policy's field; the document has all.
+const POLICY_VALUE_CHARS_MAX: usize = 200;
 
 /// Lines with a label each.
 struct WayLines(String);
@@ -209,11 +212,22 @@ fn next(report: &ExplainReport, lines: &mut WayLines) {
 }
 
 fn policy(policy: &PolicyField, lines: &mut WayLines) {
-    let PolicyField { level, field, policies } = policy;
+    let PolicyField { level, field, policies, values } = policy;
     // `group/Kind:namespace/name`
     let named = |policy: &String| policy.split_once('/').map_or(&**policy, |(_, name)| name).replacen(':', " ", 1);
-    let policies: Vec<String> = policies.iter().map(named).collect();
-    lines.add("policy", format_args!("{level}: {field}, of {}", policies.join(", ")));
+    let value =
+        |policy: &String| values.get(policy).map(|value| format!(": {}", short_value(value))).unwrap_or_default();
+    let policies: Vec<String> = policies.iter().map(|policy| named(policy) + &value(policy)).collect();
+    lines.add("policy", format_args!("{level}: {field}, of {}", policies.join("; ")));
+}
+
+/// Returns a value as JSON in one line, cut where it is long.
+fn short_value(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(POLICY_VALUE_CHARS_MAX) {
+        Some((end, _)) => format!("{}… (all of it: -o json)", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
 }
 
 fn object(matched: &MatchedObject, lines: &mut WayLines) {
@@ -253,13 +267,14 @@ fn acknowledged(envoys: &GatewayEnvoys, lines: &mut WayLines) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use holdfast_check::time::Moment;
     use holdfast_envoy::explain::Explanation;
     use holdfast_envoy::explain::chain::ChainCandidate;
     use holdfast_envoy::explain::host::ChosenHost;
     use holdfast_fallback::view::ServedState;
+    use serde_json::json;
 
     use super::*;
 
@@ -311,6 +326,10 @@ mod tests {
                 level: "rules[0]".into(),
                 field: "timeouts".into(),
                 policies: vec!["gateway.kgateway.dev/TrafficPolicy:shop/limits".into()],
+                values: BTreeMap::from([(
+                    "gateway.kgateway.dev/TrafficPolicy:shop/limits".into(),
+                    json!({"request": "10s"}),
+                )]),
             }],
             replacement: None,
             closed_by: Vec::new(),

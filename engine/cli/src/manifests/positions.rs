@@ -7,8 +7,8 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use holdfast_engine::health::view::ObjectAtFault;
-use holdfast_engine::health::{Health, locate_fields};
+use holdfast_engine::health::locate_fields;
+use holdfast_engine::health::view::{HealthFinding, ObjectAtFault};
 
 use super::entry::{ManifestEntry, contents};
 
@@ -36,9 +36,9 @@ impl RereadFiles {
 }
 
 /// Replaces the lines of objects at fault by the positions of their fields. Reads files: it blocks.
-pub fn locate(health: &mut Health) {
+pub fn locate<'a>(findings: impl IntoIterator<Item = &'a mut HealthFinding>) {
     let mut files = RereadFiles::default();
-    for finding in health.outages.iter_mut().chain(&mut health.degraded).chain(&mut health.warnings) {
+    for finding in findings {
         locate_fields(finding, |object| files.find(object));
     }
 }
@@ -58,6 +58,7 @@ fn read(file: &Arc<str>) -> Vec<Arc<ManifestEntry>> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use holdfast_engine::health::Health;
     use serde_json::json;
 
     use super::*;
@@ -81,7 +82,7 @@ mod tests {
             }],
         });
         health.outages.push(serde_json::from_value(finding).unwrap());
-        locate(&mut health);
+        locate(health.findings_mut());
         let finding = health.outages.remove(0);
         let place = finding.objects[0].place.clone().unwrap();
         (place.line, place.column, finding.next)

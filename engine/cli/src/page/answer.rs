@@ -1,6 +1,6 @@
 //! Requests to pages: queries to the main loop, and the answers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -22,18 +22,16 @@ use crate::admin::{State, connected, explanation};
 use crate::diff::{DiffFacts, DiffTarget};
 use crate::finding::plain;
 use crate::serve::core::Core;
+use crate::serve::reported::NamespaceGateways;
 
 /// The parts of a page that every page has.
 struct PageBase {
     filter: OverviewFilter,
-    namespaces: NamespaceGateways,
+    namespaces: Arc<NamespaceGateways>,
     gateways: Vec<String>,
     now: i64,
     changes: u64,
 }
-
-/// Namespaces with objects, each with the Gateways that serve routes of it.
-type NamespaceGateways = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
 
 impl PageBase {
     /// Reads the state that a page shows. `None` while the product ends.
@@ -41,8 +39,8 @@ impl PageBase {
         // Before the state, so that a later change loads the page again.
         let changes = *state.health.changes().borrow();
         let names = |core: &Core| {
-            let gateways = core.engine.gateways().into_iter().map(|gateway| gateway.name.to_string());
-            (core.engine.namespaces(), gateways.collect(), core.engine.now())
+            let gateways = core.engine.gateway_names().map(|gateway| gateway.to_string());
+            (core.reported.namespaces(&core.engine), gateways.collect(), core.engine.now())
         };
         let (namespaces, gateways, now) = state.handle.query(names).await?;
         Some(Self { filter, namespaces, gateways, now, changes })
@@ -50,7 +48,7 @@ impl PageBase {
 
     fn page(self, title: &str, content: Markup, status: StatusCode) -> Response {
         let Self { filter, namespaces, gateways, now, changes } = self;
-        let namespaces = namespaces.into_keys().map(|name| name.to_string()).collect();
+        let namespaces = namespaces.keys().map(|name| name.to_string()).collect();
         let known = KnownNames { namespaces, gateways };
         HtmlPage { title: title.to_owned(), filter, known, content, now, changes, status }.response()
     }
@@ -76,7 +74,7 @@ pub(super) async fn overview(Extract(state): Extract<State>, Query(query): Query
         return base.error("Overview", &why, StatusCode::BAD_REQUEST);
     }
     let fleets = state.fleets.clone();
-    let (reported, namespaces) = (state.health.reported(), base.namespaces.clone());
+    let (reported, namespaces) = (state.health.reported(), NamespaceGateways::clone(&base.namespaces));
     let facts = move |core: &Core| OverviewFacts {
         health: reported_health(core, reported, namespaces),
         timeline: core.timeline.clone(),
@@ -126,11 +124,12 @@ pub(super) async fn object(Extract(state): Extract<State>, Path(object): Path<St
     }
     let _turn = state.comparison.lock().await;
     let fleets = state.fleets.clone();
-    let (reported, namespaces) = (state.health.reported(), base.namespaces.clone());
+    let reported = state.health.reported();
     let facts = state.handle.query(move |core| {
         let envoys = connected(&fleets, &core.engine.outliers());
-        let health = reported_health(core, reported, namespaces);
-        let diff = DiffFacts::of(core, health.clone(), Some(&target), &envoys).ok();
+        let health = reported.unwrap_or_else(|| Arc::new(core.health()));
+        let reports = core.reported.reports(&core.engine);
+        let diff = DiffFacts::of(core, reports, health.clone(), Some(&target), &envoys).ok();
         facts(core, health, target.0, diff)
     });
     let Some(facts) = facts.await else { return ending() };
@@ -144,7 +143,7 @@ pub(super) async fn object(Extract(state): Extract<State>, Path(object): Path<St
     }
 }
 
-fn facts(core: &Core, health: Health, key: ObjectKey, diff: Option<DiffFacts>) -> ObjectFacts {
+fn facts(core: &Core, health: Arc<Health>, key: ObjectKey, diff: Option<DiffFacts>) -> ObjectFacts {
     let engine = &core.engine;
     let now = engine.now();
     let roots = roots(&health, &key);

@@ -32,7 +32,7 @@ pub(super) struct ObjectFacts {
     /// The object.
     pub(super) key: ObjectKey,
     /// Health of everything.
-    pub(super) health: Health,
+    pub(super) health: Arc<Health>,
     /// The inputs of the difference; unset if Holdfast has not read the object.
     pub(super) diff: Option<DiffFacts>,
     /// The objects at fault because of which it is not served as desired; the object itself if it is at fault, or if
@@ -83,9 +83,13 @@ impl ObjectFacts {
     }
 
     /// Returns the content of the page. This takes time: the difference translates objects once more.
-    pub(super) fn content(mut self) -> Markup {
-        positions::locate(&mut self.health);
-        let found = concerning(&self.health, &self.key);
+    pub(super) fn content(self) -> Markup {
+        let concerning = concerning(&self.health, &self.key).into_iter();
+        let mut found: Vec<(Severity, HealthFinding)> =
+            concerning.map(|(severity, finding)| (severity, finding.clone())).collect();
+        positions::locate(found.iter_mut().map(|(_, finding)| finding));
+        let found: Vec<(Severity, &HealthFinding)> =
+            found.iter().map(|(severity, finding)| (*severity, finding)).collect();
         let episodes: Vec<&Episode> = self.timeline.episodes().filter(|one| one.object == self.key).collect();
         let report = self.diff.as_ref().map(DiffReport::new);
         let name = plain(&format!("{} {}", self.key.kind, self.key.namespaced_name()));

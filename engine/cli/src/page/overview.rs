@@ -41,8 +41,7 @@ pub(super) struct OverviewFacts {
 
 /// Returns the content of the page. This takes time: files with mistakes are read for the positions of fields.
 pub(super) fn content(facts: OverviewFacts, filter: &OverviewFilter) -> Markup {
-    let OverviewFacts { mut health, timeline, published, envoys, objects, not_read, now } = facts;
-    positions::locate(&mut health);
+    let OverviewFacts { health, timeline, published, envoys, objects, not_read, now } = facts;
     let host_facts = HostFacts { health: &health, published: &published, objects: &objects, not_read: &not_read };
     let all_hosts = hosts::rows(&host_facts);
     // The state of a Gateway is that of all its hosts, also where the filter shows a part of them.
@@ -90,10 +89,18 @@ fn findings(found: &[(Severity, &HealthFinding)], all_is_read: bool, filter: &Ov
         section aria-labelledby="findings" {
             h2 #findings { "Not served as written" }
             @if found.is_empty() { p { "Nothing" @if !filter.is_all() { " with this filter" } @if !all_is_read { " of what can be read" } "." } }
-            @for (severity, finding) in &page.rows { (article(finding, *severity, now, SHOWN)) }
+            @for (severity, finding) in &located(&page.rows) { (article(finding, *severity, now, SHOWN)) }
             (page.links("causes", "findings", filter))
         }
     }
+}
+
+/// Returns findings with the positions of their fields.
+fn located(shown: &[&(Severity, &HealthFinding)]) -> Vec<(Severity, HealthFinding)> {
+    let mut located: Vec<(Severity, HealthFinding)> =
+        shown.iter().map(|(severity, finding)| (*severity, (*finding).clone())).collect();
+    positions::locate(located.iter_mut().map(|(_, finding)| finding));
+    located
 }
 
 /// Returns the sources of objects, and what cannot be read.

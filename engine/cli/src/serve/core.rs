@@ -18,6 +18,7 @@ use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_engine::health::inputs::SourceState;
 use holdfast_engine::health::timeline::Timeline;
 use holdfast_engine::health::{FileProblem, Outside};
+use holdfast_engine::report::Reports;
 use holdfast_engine::report::certificates::earliest_dates;
 use holdfast_engine::report::events::events;
 use holdfast_fallback::trial::Tried;
@@ -34,6 +35,7 @@ use super::hold_off::HoldOff;
 use super::news::News;
 use super::outputs::Outputs;
 use super::recent_events::RecentEvents;
+use super::reported::Reported;
 use super::silence::{LookTime, Silence};
 use super::sources::SourcesSnapshot;
 use super::watched::Watched;
@@ -99,8 +101,8 @@ pub struct Core {
     metrics: Arc<Metrics>,
     health: Arc<Readiness>,
     news: News,
-    /// The last recorded report of the fallback.
-    report: FallbackReport,
+    /// What was reported after the last change.
+    pub(crate) reported: Reported,
     recorder: Box<dyn EventRecorder>,
     /// The writer of statuses, with the time of the last update; `None` in standalone mode.
     statuses: Option<Statuses>,
@@ -173,7 +175,7 @@ impl Core {
     pub fn new(engine: Engine, outputs: Outputs, metrics: Arc<Metrics>, health: Arc<Readiness>) -> Self {
         let (published, problems, places, news) =
             (BTreeMap::new(), Vec::new(), ManifestPositions::new(), News::default());
-        let (report, recorder) = (FallbackReport::default(), Box::new(LogRecorder));
+        let (reported, recorder) = (Reported::default(), Box::new(LogRecorder));
         Self {
             engine,
             published,
@@ -183,7 +185,7 @@ impl Core {
             metrics,
             health,
             news,
-            report,
+            reported,
             recorder,
             statuses: None,
             last_status_update: None,
@@ -405,7 +407,7 @@ impl Core {
             self.metrics.unchanged.inc();
         }
         actions.into_iter().for_each(|action| self.act(action));
-        self.outputs.settled(|| self.engine.gateways().into_iter().map(|gateway| gateway.name).collect());
+        self.outputs.settled(|| self.engine.gateway_names().collect());
         Readiness::pass(&self.health.translation);
     }
 
@@ -454,18 +456,19 @@ impl Core {
     /// Reports changes of problems, and stores what was proven good.
     fn report_changes(&mut self) {
         self.outputs.store(self.engine.take_records());
-        let (faults, replacements) = (self.engine.faults(), self.engine.replacements());
+        let reports = self.engine.reports();
+        let Reports { faults, replacements, .. } = &reports;
         let broken: BTreeSet<_> = faults.iter().filter(|fault| fault.is_error()).map(|fault| &fault.object).collect();
         self.metrics.broken(broken.len());
-        self.metrics.replaced(&replacements);
-        self.metrics.namespaces.faults(&faults);
+        self.metrics.replaced(replacements);
+        self.metrics.namespaces.faults(faults);
         self.metrics.certificates.served(&earliest_dates(&self.engine), &self.metrics.namespaces);
-        self.news.faults(&faults, &self.places);
-        self.news.replacements(&replacements);
+        self.news.faults(faults, &self.places);
+        self.news.replacements(replacements);
         self.news.refusals(&self.engine.refusals());
         self.news.objections(&self.engine.objections());
-        self.report_health();
-        self.report_fallback();
+        self.report_health(&reports);
+        self.report_fallback(reports);
         self.news.gateways(&self.engine.gateways());
     }
 }
@@ -473,10 +476,15 @@ impl Core {
 impl Core {
     /// The current health of everything that is served.
     pub fn health(&self) -> holdfast_engine::health::Health {
-        self.engine.health(self.outside())
+        self.health_of(&self.engine.reports())
     }
 
-    fn report_health(&mut self) {
+    /// The current health, with the reports of the present state.
+    pub(crate) fn health_of(&self, reports: &Reports) -> holdfast_engine::health::Health {
+        self.engine.health_of(reports, self.outside())
+    }
+
+    fn report_health(&mut self, reports: &Reports) {
         let outside = self.outside();
         let problems = holdfast_engine::health::inputs::problems(&outside.input);
         let now = Moment(self.engine.now());
@@ -484,7 +492,7 @@ impl Core {
         for of in problems {
             self.inputs_since.entry(of).or_insert(now);
         }
-        let facts = self.engine.facts(outside);
+        let facts = self.engine.facts(reports, outside);
         // Before the first complete reading faults are not stable.
         if self.health.translation.load(Relaxed) {
             if Arc::make_mut(&mut self.watched.ledger).observe(holdfast_engine::health::judge::present(&facts), now) {
@@ -551,9 +559,11 @@ impl Core {
         self.watched.not_stored().or_else(|| self.outputs.store_failing())
     }
 
-    fn report_fallback(&mut self) {
-        let report = self.engine.fallback().after(&self.report);
-        let events = events(&self.report, &report, |key| self.engine.is_there(key));
+    fn report_fallback(&mut self, reports: Reports) {
+        let first = FallbackReport::default();
+        let before = self.reported.fallback().unwrap_or(&first);
+        let report = reports.fallback.after(before);
+        let events = events(before, &report, |key| self.engine.is_there(key));
         if !events.is_empty() {
             Arc::make_mut(&mut self.recent_events).record(&events, Moment(self.engine.now()));
         }
@@ -562,7 +572,7 @@ impl Core {
         self.metrics.fallback.fallback(&report);
         self.metrics.namespaces.fallback(&report);
         self.engine.take_attributed().iter().for_each(|attributed| self.metrics.fallback.attributed(attributed));
-        self.report = report;
+        self.reported.set(Reports { fallback: report, ..reports });
     }
 }
 

@@ -13,6 +13,7 @@ mod page_listeners;
 pub mod ports;
 pub(crate) mod recent_events;
 mod replicas;
+pub(crate) mod reported;
 mod running;
 mod settings;
 mod signals;

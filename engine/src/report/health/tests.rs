@@ -189,7 +189,7 @@ fn a_fault_that_returns_is_dated_when_it_returns() {
                 true => scene.apply(service),
                 false => scene.delete(ObjectKey::new("", "Service", "shop", "cart")),
             }
-            let facts = scene.engine.facts(outside());
+            let facts = scene.engine.facts(&scene.engine.reports(), outside());
             ledger.observe(crate::health::judge::present(&facts), Moment(at));
             scene.engine.date(Arc::new(ledger.clone()));
             let outside = Outside { ledger: Arc::new(ledger.clone()), ..outside() };
@@ -209,7 +209,7 @@ fn dates_come_from_the_ledger_also_for_what_is_found_again() {
     let broken = route(5, "{type: RegularExpression, value: '/a['}");
     let mut scene = Scene::new(last_valid(), envoys());
     scene.apply(&broken);
-    let facts = scene.engine.facts(outside());
+    let facts = scene.engine.facts(&scene.engine.reports(), outside());
     let since = facts.found[0].since.unwrap();
     let mut ledger = holdfast_api::ledger::Ledger::default();
     ledger.observe(crate::health::judge::present(&facts), since);

@@ -34,10 +34,10 @@ struct Closed {
 }
 
 /// Adds the closed parts of all Gateways to a survey.
-pub(super) fn add(survey: &mut FallbackSurvey<'_>) {
+pub(super) fn add(survey: &mut FallbackSurvey<'_>, replacements: &[ReplacementView]) {
     let engine = survey.engine;
-    for replacement in engine.replacements() {
-        note(survey, of_replacement(survey.engine, replacement));
+    for replacement in replacements {
+        note(survey, of_replacement(engine, replacement));
     }
     for ListenerId { gateway, name } in unserved_listeners(engine) {
         let plan = engine.translator.gateway(&gateway);
@@ -53,22 +53,23 @@ pub(super) fn add(survey: &mut FallbackSurvey<'_>) {
     }
 }
 
-fn of_replacement(engine: &Engine, view: ReplacementView) -> Closed {
-    let absent = if view.lacks_backend { absent_backends(engine, &view) } else { BTreeSet::new() };
+fn of_replacement(engine: &Engine, view: &ReplacementView) -> Closed {
+    let absent = if view.lacks_backend { absent_backends(engine, view) } else { BTreeSet::new() };
     let ReplacementView { gateway, object, section, scope, response, policy, lacks_backend, .. } = view;
-    let closed_by = if lacks_backend { ClosedBy::MissingBackend } else { ClosedBy::Translation };
-    let causes = if absent.is_empty() { BTreeSet::from([policy.unwrap_or_else(|| object.clone())]) } else { absent };
-    let scope = match scope {
+    let closed_by = if *lacks_backend { ClosedBy::MissingBackend } else { ClosedBy::Translation };
+    let own = || BTreeSet::from([policy.as_ref().unwrap_or(object).clone()]);
+    let causes = if absent.is_empty() { own() } else { absent };
+    let scope = match *scope {
         "virtualHost" => Scope::VirtualHost,
         "routeConfiguration" => Scope::RouteConfiguration,
-        _ => super::scope(&section),
+        _ => super::scope(section),
     };
     Closed {
-        gateway: gateway.into(),
-        node: Node::section(object, section.as_str()),
+        gateway: gateway.as_str().into(),
+        node: Node::section(object.clone(), section.as_str()),
         scope,
         causes,
-        response,
+        response: *response,
         closed_by,
     }
 }

@@ -234,11 +234,17 @@ async fn of_a_running_holdfast(world: World) -> Result<()> {
     let words = [
         "forwarded to Service default/old",
         "policy        rules[0]: timeouts",
-        "of TrafficPolicy default/limits",
+        "of TrafficPolicy default/limits: {\"request\":\"30s\"}",
         "object        HTTPRoute default/cart",
         "1 acknowledged",
         "0 pending",
     ];
+    comes_to_explain(&world, &holdfast, &url("/cart"), 0, &words).await?;
+    // The shown value is the one that is served.
+    world.write("limits.yaml", POLICY.replace("30s", "soon"))?;
+    let earlier = ["last valid    TrafficPolicy default/limits", "default/limits: {\"request\":\"30s\"}"];
+    comes_to_explain(&world, &holdfast, &url("/cart"), 1, &earlier).await?;
+    world.write("limits.yaml", POLICY)?;
     comes_to_explain(&world, &holdfast, &url("/cart"), 0, &words).await?;
     // A missing backend at another path concerns no request to this one.
     let away = format!("rules:\n{}", rule("{type: PathPrefix, value: /away}", "gone"));
