@@ -1,7 +1,7 @@
 //! Filter chains of encoded listeners, and the closing of held ones that must no longer accept connections.
 //!
 //! A held chain lacks requirements that were added later: a host that was removed or closed, client certificates, an IP
-//! access list. A chain with requirements that are at least the desired ones stays as it is held.
+//! access list. The caller decides which chains must be closed.
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType;
@@ -15,10 +15,32 @@ use crate::encode::listener::{REFUSAL, refusal};
 use crate::encode::names;
 use crate::features::stream;
 
-/// Returns the held listener with refusing chains where the desired listener requires more; `None` if there is no such
-/// chain. `meanwhile`: whether the listener is held only until the desired one was tried. In that case, a chain with an
-/// earlier form of a requirement satisfies the desired form.
-pub fn close(held: &[u8], desired: Option<&[u8]>, meanwhile: bool) -> Option<Bytes> {
+/// A filter chain of a held listener, beside the desired one for the same connections.
+pub struct HeldChain<'a> {
+    held: &'a FilterChain,
+    desired: Option<&'a FilterChain>,
+}
+
+impl HeldChain<'_> {
+    /// Checks whether connections of the chain are desired. The routes of a chain without TLS are closed one by one;
+    /// connections that are forwarded as bytes have no routes.
+    pub fn is_desired(&self) -> bool {
+        match is_for_tls(self.held) {
+            true => self.desired.is_some(),
+            false => !is_stream(self.held) || self.desired.is_some_and(|desired| desired.name == self.held.name),
+        }
+    }
+
+    /// Checks whether the chain accepts clients that the desired one excludes. `meanwhile`: whether the listener is held
+    /// only until the desired one was tried. In that case, a chain with an earlier form of a requirement satisfies the
+    /// desired form.
+    pub fn is_weaker(&self, meanwhile: bool) -> bool {
+        is_for_tls(self.held) && self.desired.is_some_and(|desired| is_stricter(desired, self.held, meanwhile))
+    }
+}
+
+/// Returns the held listener with refusing chains where `must_close`; `None` if there is no such chain.
+pub fn close(held: &[u8], desired: Option<&[u8]>, must_close: impl Fn(&HeldChain<'_>) -> bool) -> Option<Bytes> {
     let mut held = Listener::decode(held).ok()?;
     let desired = match desired {
         Some(bytes) => Listener::decode(bytes).ok()?,
@@ -27,12 +49,7 @@ pub fn close(held: &[u8], desired: Option<&[u8]>, meanwhile: bool) -> Option<Byt
     let mut any = false;
     for chain in &mut held.filter_chains {
         let wanted = desired.filter_chains.iter().find(|other| other.filter_chain_match == chain.filter_chain_match);
-        let must_close = match is_for_tls(chain) {
-            true => wanted.is_none_or(|wanted| is_stricter(wanted, chain, meanwhile)),
-            // The routes of a chain without TLS are closed one by one; connections have no routes.
-            false => is_stream(chain) && wanted.is_none_or(|wanted| wanted.name != chain.name),
-        };
-        if must_close && !is_refusal(chain) {
+        if !is_refusal(chain) && must_close(&HeldChain { held: chain, desired: wanted }) {
             any = true;
             *chain = refusal(names::closed_chain(&chain.name), chain.filter_chain_match.take());
         }
@@ -152,7 +169,8 @@ mod tests {
     /// Returns the names of the chains that stay as they are held.
     fn kept(held: Vec<Chain>, desired: Vec<Chain>, meanwhile: bool) -> Vec<String> {
         let held = listener(held);
-        let closed = close(&held, Some(&listener(desired)), meanwhile).unwrap_or(held);
+        let must_close = |chain: &HeldChain<'_>| !chain.is_desired() || chain.is_weaker(meanwhile);
+        let closed = close(&held, Some(&listener(desired)), must_close).unwrap_or(held);
         let Ok(listener) = Listener::decode(closed) else { return Vec::new() };
         let open = listener.filter_chains.into_iter().filter(|chain| !is_refusal(chain));
         open.map(|chain| chain.name).collect()
@@ -196,7 +214,8 @@ mod tests {
     fn what_is_without_tls_is_left_alone() {
         let plain =
             || Chain::Http { table: TableName::Port(80), proxies: true, filters: Vec::new(), settings: Arc::default() };
-        assert_eq!(close(&listener(vec![plain()]), Some(&listener(vec![])), false), None);
-        assert_eq!(close(&listener(vec![refuses("a.com")]), Some(&listener(vec![])), false), None);
+        let must_close = |chain: &HeldChain<'_>| !chain.is_desired();
+        assert_eq!(close(&listener(vec![plain()]), Some(&listener(vec![])), must_close), None);
+        assert_eq!(close(&listener(vec![refuses("a.com")]), Some(&listener(vec![])), must_close), None);
     }
 }

@@ -15,13 +15,55 @@ use holdfast_translate::route::{Replaced, RoutePlan};
 
 use super::why_not::Unfit;
 use super::world::World;
+use crate::eligibility::annotation::may_stand_in;
+use crate::eligibility::protection;
+use crate::eligibility::served_now::EarlierUnit;
 use crate::evidence::shares::share;
 
 /// The message for a version that translation does not accept at all.
 const UNTRANSLATED: &str = "it cannot be translated";
 
-/// Returns why this version may not be served now, as far as is known.
-pub(super) fn unfit(object: &Arc<Object>, world: &World<'_>) -> Option<Unfit> {
+/// A last valid version of an object, as it would be served now.
+pub(super) struct EarlierVersion<'a> {
+    /// The version as it was proven.
+    pub(super) proven: &'a Object,
+    /// The version with today's claims, and with the desired rules that it takes.
+    pub(super) served: &'a Arc<Object>,
+    /// The desired version; unset if it cannot be read.
+    pub(super) desired: Option<&'a Object>,
+    /// What policies and hosts require of the version.
+    pub(super) context: &'a protection::Context,
+    pub(super) world: &'a World<'a>,
+}
+
+impl EarlierUnit for EarlierVersion<'_> {
+    type Why = Unfit;
+
+    // Its claims are today's: `hybrid.rs` has replaced them.
+    fn lacks_claim(&self) -> Option<Unfit> {
+        match () {
+            () if !may_stand_in(self.proven) => Some(Unfit::Annotation),
+            () if !has_content(self.proven) => Some(Unfit::Empty),
+            () => None,
+        }
+    }
+
+    fn lacks_protection(&self) -> Option<Unfit> {
+        protection::lost(self.desired?, &self.proven.body, self.context).map(Unfit::Protects)
+    }
+
+    fn lacks_reference(&self) -> Option<Unfit> {
+        unfit(self.served, self.world)
+    }
+}
+
+/// Checks whether a version has content to serve: an HTTPProxy without routes has none.
+fn has_content(object: &Object) -> bool {
+    !matches!(&object.body, Body::HttpProxy(proxy) if proxy.routes.is_empty())
+}
+
+/// Returns why this version cannot be served with today's objects, as far as is known.
+fn unfit(object: &Arc<Object>, world: &World<'_>) -> Option<Unfit> {
     match &object.body {
         Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::StreamRoute(_) => route(object, world),
         Body::HttpProxy(_) => proxy(object, world),

@@ -22,13 +22,14 @@ use holdfast_translate::route::{Rendered, RoutePlan};
 
 use super::derive::Broken;
 use super::fairness::Fairness;
-use super::fitness;
+use super::fitness::{self, EarlierVersion};
 use super::reachable::{self, DesiredRules};
 use super::untried::AcknowledgedRoutes;
-use super::why_not::{Unfit, WhyNot};
+use super::why_not::WhyNot;
 use crate::eligibility::annotation::may_stand_in;
 use crate::eligibility::hybrid::hybrid;
 use crate::eligibility::protection;
+use crate::eligibility::served_now::why_not_now;
 use crate::evidence::last_valid::LastValid;
 use crate::evidence::proof::Proof;
 
@@ -170,14 +171,12 @@ impl World<'_> {
             if desired.is_some_and(|desired| desired.body == object.body) {
                 continue;
             }
-            let lost = || protection::lost(desired?, &version.object.body, &context).map(Unfit::Protects);
-            let why = match () {
-                () if !may_stand_in(&version.object) => Some(Unfit::Annotation),
-                () if !has_content(&version.object) => Some(Unfit::Empty),
-                () => lost().or_else(|| fitness::unfit(&object, self)),
+            let unit =
+                EarlierVersion { proven: &version.object, served: &object, desired, context: &context, world: self };
+            match why_not_now(&unit) {
+                Some(why) => newest.get_or_insert(WhyNot::Unfit { generation, why }),
+                None => return Ok(StandIn { object, generation, since: version.since, desired_rules }),
             };
-            let Some(why) = why else { return Ok(StandIn { object, generation, since: version.since, desired_rules }) };
-            newest.get_or_insert(WhyNot::Unfit { generation, why });
         }
         Err(newest.unwrap_or(WhyNot::SameContent))
     }
@@ -350,11 +349,6 @@ fn is_root(object: &Object) -> bool {
 /// objects are not, because their intended protection is unknown.
 fn goes_back_unread(key: &ObjectKey) -> bool {
     !matches!(&*key.kind, kinds::GATEWAY_EXTENSION | kinds::DIRECT_RESPONSE)
-}
-
-/// Checks whether a version has content to serve: an HTTPProxy without routes has none.
-fn has_content(object: &Object) -> bool {
-    !matches!(&object.body, Body::HttpProxy(proxy) if proxy.routes.is_empty())
 }
 
 impl holdfast_graph::World for World<'_> {

@@ -8,28 +8,25 @@
 //! lists the exceptions. If Envoy refuses even that form, the whole route configuration gives every request the same
 //! response. In held listeners, filter chains with weaker requirements than the desired ones are closed.
 
+mod held;
 mod meanwhile;
 mod secured;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use holdfast_api::apis::kinds;
-use holdfast_api::object::Object;
 use holdfast_api::settings::body_for;
 use holdfast_envoy::encode::names;
-use holdfast_envoy::features::filters;
 use holdfast_envoy::hold::Hold;
-use holdfast_envoy::inspect::chains;
+use holdfast_envoy::inspect::chains::{self, HeldChain};
 use holdfast_envoy::inspect::routes::{self, PublishedRoute};
 use holdfast_envoy::model::{Action, FixedResponse};
-use holdfast_graph::ObjectKey;
-use holdfast_translate::httpproxy::is_proxy as is_proxy_key;
-use holdfast_translate::route::{Rendered, RoutePlan};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 
+use self::held::{HeldConnections, HeldRoute};
 use crate::context::scope_id::ScopeId;
 use crate::context::step_inputs::StepInputs;
+use crate::eligibility::served_now::why_not_now;
 use crate::evidence::Evidence;
 use crate::members::Outlier;
 use crate::plan::derive::Derived;
@@ -123,7 +120,8 @@ impl Revocation<'_, '_> {
         if desired.is_some_and(|desired| desired.version == held.version) {
             return None;
         }
-        let body = chains::close(&held.body, desired.map(|desired| &desired.body[..]), meanwhile)?;
+        let must_close = |chain: &HeldChain<'_>| why_not_now(&HeldConnections { chain, meanwhile }).is_some();
+        let body = chains::close(&held.body, desired.map(|desired| &desired.body[..]), must_close)?;
         let instead = Resource::new(held.name.clone(), body, held.origins.clone());
         let refused = self.hold.refusal_of(ResourceType::Listener, &held.name, instead.version).is_some();
         (!refused).then_some(instead)
@@ -155,99 +153,10 @@ impl Revocation<'_, '_> {
 
     /// Checks whether a route must no longer be served, whatever the held bytes contain.
     fn must_close(&self, held: &Held<'_>) -> bool {
-        let route = held.route;
-        let Some(owner) = names::object_of_route(route.name()) else { return false };
-        if self.inputs.unusable.contains(&owner) {
-            return false;
-        }
-        if names::is_plain(route.configuration) && self.needs_tls(&owner, route) {
-            return true;
-        }
-        let Some(object) = self.inputs.objects.get(&owner) else { return true };
-        let here = |plan: &Arc<RoutePlan>| {
-            let mut places = plan.places.iter();
-            places.any(|(gateway, _, host)| *gateway == self.id.gateway && host.domain() == route.domain)
-        };
-        // By a current claim, or by a claim that is served instead of a current one.
-        let claimed = self.inputs.translator.route(&owner).is_some_and(here)
-            || self.inputs.translator.served_route(&self.id.fleet, &owner).is_some_and(here);
-        let granted = || route.clusters().all(|cluster| self.is_granted(&owner, cluster));
-        // For an HTTPProxy, a root may contain the guard.
-        let roots = self.inputs.translator.roots_of(&owner).filter_map(|root| self.inputs.objects.get(root));
-        let guarded = roots.into_iter().chain([object]).any(|root| is_proxy(root) && root.body.names_guard(None));
-        let guarded = guarded && !self.is_guarded_as_desired(&owner, held);
-        let secured = || is_proxy(object) || route.clusters().all(|cluster| secured::is_secured(self, cluster, held));
-        !claimed || guarded || !granted() || !secured() || !self.is_protected(held, &owner, object)
+        let Some(owner) = names::object_of_route(held.route.name()) else { return false };
+        let is_unusable = self.inputs.unusable.contains(&owner);
+        !is_unusable && why_not_now(&HeldRoute { revocation: self, held, owner: &owner }).is_some()
     }
-
-    /// Checks whether a held route has all protection that current policies require.
-    ///
-    /// For each filter with current settings at the route, its host or its route configuration, the held settings at
-    /// all three levels must be equal to the current ones. Other held filters only add protection. Headers that
-    /// the current version removes or overwrites, and its redirects to https, must be so in the held one.
-    fn is_protected(&self, held: &Held<'_>, owner: &ObjectKey, object: &Object) -> bool {
-        let Some(plan) = self.inputs.translator.route(owner) else { return true };
-        let of_gateway = self.inputs.translator.guards(&self.id.gateway, held.route.configuration, held.route.domain);
-        if of_gateway.closed {
-            return false;
-        }
-        if meanwhile::goes_on(self, held, plan, &of_gateway) {
-            return true;
-        }
-        let wanted = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name());
-        let own = match wanted {
-            Some(rendered) if !held.route.protects_as(&rendered.route) => return false,
-            Some(rendered) if !matches!(rendered.route.action, Action::Respond(_)) => {
-                let guards = rendered.route.guards.under(&of_gateway.levels).guarding();
-                filters::guarding(&rendered.route.filters).into_iter().chain(guards).collect()
-            }
-            // Without a desired route, the settings that policies would apply to it are unknown.
-            _ if !plan.policies.is_empty() || object.body.names_guard(None) => return false,
-            _ => filters::Guarding::new(),
-        };
-        held.route.has_settings([&own, &of_gateway.host, &of_gateway.configuration])
-    }
-
-    /// Checks whether a route has its desired guards, for the same requests. No route of the Gateway API is served with
-    /// a guard.
-    fn is_guarded_as_desired(&self, owner: &ObjectKey, held: &Held<'_>) -> bool {
-        let Some(plan) = self.inputs.translator.route(owner).filter(|_| is_proxy_key(owner)) else { return false };
-        let of_gateway = self.inputs.translator.guards(&self.id.gateway, held.route.configuration, held.route.domain);
-        let meanwhile = meanwhile::proxy_goes_on(self, owner, held);
-        plan.routes.iter().filter(|rendered| *rendered.route.name == *held.route.name()).any(|rendered| {
-            let mut route = rendered.route.clone();
-            route.guards = route.guards.under(&of_gateway.levels);
-            held.route.is_guarded_as(&route, meanwhile)
-        })
-    }
-
-    /// Checks whether a route of an HTTPProxy requires TLS now but does not require it in the held configuration.
-    fn needs_tls(&self, owner: &ObjectKey, held: &PublishedRoute<'_>) -> bool {
-        if held.redirects() {
-            return false;
-        }
-        let plans = self.inputs.translator.roots_of(owner);
-        let plans = plans.filter_map(|root| self.inputs.translator.served_route(&self.id.fleet, root));
-        let here = |plan: &&Arc<RoutePlan>| plan.places.iter().any(|(_, _, host)| host.domain() == held.domain);
-        plans.filter(here).any(|plan| {
-            let secure = |rendered: &Arc<Rendered>| rendered.route.secure_port.is_some();
-            match plan.routes.iter().find(|rendered| *rendered.route.name == *held.name()) {
-                Some(rendered) => secure(rendered),
-                // The desired form of the route is unknown, but the host is known to have TLS.
-                None => plan.routes.iter().any(secure),
-            }
-        })
-    }
-
-    /// Checks whether a current grant allows the route to use the backend of this cluster.
-    fn is_granted(&self, owner: &ObjectKey, cluster: &str) -> bool {
-        let place = names::backend(cluster);
-        place.is_none_or(|(place, _)| self.inputs.translator.is_granted(owner, &place, self.inputs.objects))
-    }
-}
-
-fn is_proxy(object: &Object) -> bool {
-    &*object.key.kind == kinds::HTTP_PROXY
 }
 
 /// Returns the response of closed routes.

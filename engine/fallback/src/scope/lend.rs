@@ -12,6 +12,7 @@ use holdfast_translate::gateway::LentHostnames;
 use super::scopes::FallbackScopes;
 use crate::context::step_inputs::StepInputs;
 use crate::eligibility::annotation::may_stand_in;
+use crate::eligibility::served_now::{EarlierUnit, why_not_now};
 
 impl FallbackScopes {
     /// Lends the hostnames of the last valid version to listeners with unusable hostnames, or ends the loan. Returns
@@ -42,24 +43,53 @@ impl FallbackScopes {
     ) -> LentHostnames {
         let key = set.unwrap_or(gateway);
         let gates = &inputs.settings.fallback;
-        let began = self.of(&plan.name).iter().filter_map(|scope| scope.verdicts.since.get(key)).min().copied();
-        let is_too_old = |age: i64| began.is_some_and(|began| inputs.now().saturating_sub(began) > age);
-        if !gates.isolate || !gates.use_last_valid || gates.max_backfill_age.is_some_and(is_too_old) {
+        if !gates.isolate || !gates.use_last_valid {
             return LentHostnames::new();
         }
         let (Some(desired), Some(last)) = (inputs.objects.get(key), self.last_valid(key)) else {
             return LentHostnames::new();
         };
-        lent(plan, set, desired, &last)
+        let began = self.of(&plan.name).iter().filter_map(|scope| scope.verdicts.since.get(key)).min().copied();
+        let is_too_old = |age: i64| began.is_some_and(|began| inputs.now().saturating_sub(began) > age);
+        let unit =
+            EarlierHostnames { desired, last: &last, is_too_old: gates.max_backfill_age.is_some_and(is_too_old) };
+        match why_not_now(&unit) {
+            None => lent(plan, set, &last),
+            Some(()) => LentHostnames::new(),
+        }
+    }
+}
+
+/// The hostnames of the listeners of an earlier version.
+struct EarlierHostnames<'a> {
+    desired: &'a Object,
+    last: &'a Object,
+    /// Whether the object has been broken for longer than the maximum age of earlier versions.
+    is_too_old: bool,
+}
+
+impl EarlierUnit for EarlierHostnames<'_> {
+    type Why = ();
+
+    fn lacks_claim(&self) -> Option<()> {
+        let is_same = self.desired.metadata.uid == self.last.metadata.uid;
+        let may = is_same && !self.is_too_old && may_stand_in(self.desired) && may_stand_in(self.last);
+        (!may).then_some(())
+    }
+
+    // The listener keeps all other fields of its desired version, its certificates and policies among them.
+    fn lacks_protection(&self) -> Option<()> {
+        None
+    }
+
+    // A hostname refers to nothing.
+    fn lacks_reference(&self) -> Option<()> {
+        None
     }
 }
 
 /// Returns the lent hostnames of the listeners with unusable hostnames.
-fn lent(plan: &GatewayPlan, set: Option<&ObjectKey>, desired: &Object, last: &Arc<Object>) -> LentHostnames {
-    let same = desired.metadata.uid == last.metadata.uid;
-    if !same || !may_stand_in(desired) || !may_stand_in(last) {
-        return LentHostnames::new();
-    }
+fn lent(plan: &GatewayPlan, set: Option<&ObjectKey>, last: &Object) -> LentHostnames {
     let listeners = match &last.body {
         Body::Gateway(gateway) => &gateway.listeners,
         Body::ListenerSet(set) => &set.listeners,
