@@ -106,6 +106,9 @@ fn spoil_chain(chain: &mut FilterChain) {
     }
     for filter in &mut chain.filters {
         let Some(ConfigType::TypedConfig(config)) = &mut filter.config_type else { continue };
+        if config.type_url.ends_with(".TcpProxy") && contains(&config.value, NAME) {
+            config.value = vec![u8::MAX];
+        }
         if !config.type_url.ends_with(".HttpConnectionManager") {
             continue;
         }

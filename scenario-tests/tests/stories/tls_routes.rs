@@ -31,9 +31,11 @@ const OPEN_CONNECTIONS: usize = 100;
 const EDITS: usize = 200;
 
 /// A Gateway with a port at which two TLS listeners and an HTTPS listener have hosts of their own.
-struct Estate {
+pub(crate) struct Estate {
     port: u16,
-    http: u16,
+    pub(crate) http: u16,
+    /// The port of a TCP listener.
+    pub(crate) tcp: u16,
     here: Certificate,
     there: Certificate,
     /// Pods, and the process that terminates TLS in front of `echo`.
@@ -41,15 +43,15 @@ struct Estate {
 }
 
 impl Estate {
-    async fn new(world: &World) -> Result<Self> {
+    pub(crate) async fn new(world: &World) -> Result<Self> {
         let (echo, other) = (world.backend("echo").await?, world.backend_in("team", "other", None).await?);
         let here = Certificate::of(&["*.here.test", "web.there.test"])?;
         let there = Certificate::of(&["*.there.test"])?;
         let front = there.front(echo.address()).await?;
         world.write("front.yaml", service("default", "front", None, &[front.address]))?;
         world.write("secret.yaml", here.secret("default", "here"))?;
-        let (port, http) = (world.port()?, world.port()?);
-        let estate = Self { port, http, here, there, _pods: (echo, other, front) };
+        let [port, http, tcp] = [world.port()?, world.port()?, world.port()?];
+        let estate = Self { port, http, tcp, here, there, _pods: (echo, other, front) };
         estate.gateway(world)?;
         Ok(estate)
     }
@@ -63,12 +65,13 @@ impl Estate {
             tls("term", "*.here.test", "certificateRefs: [{name: here}]"),
             https_listener("web", self.port, "web.there.test", &["here"]),
             listener("http", self.http, "protocol: HTTP"),
+            listener("tcp", self.tcp, "protocol: TCP"),
         ];
         world.write("gateway.yaml", documents(&[manifests::class(), manifests::gateway("public", &listeners.concat())]))
     }
 
     /// A request through TLS that the Gateway terminates (`*.here.test`, `web.there.test`), or the backend.
-    fn to(&self, host: &str) -> HttpRequest {
+    pub(crate) fn to(&self, host: &str) -> HttpRequest {
         let is_passed_through = host.ends_with(".there.test") && !host.starts_with("web.");
         let certificate = if is_passed_through { &self.there } else { &self.here };
         get(self.port, "/").host(host).tls(certificate.trust(host))
@@ -76,13 +79,13 @@ impl Estate {
 }
 
 /// Writes a TLSRoute to a file with its name.
-fn route(world: &World, namespace: &str, name: &str, hosts: &str, backends: &str) -> Result<()> {
+pub(crate) fn route(world: &World, namespace: &str, name: &str, hosts: &str, backends: &str) -> Result<()> {
     let spec = format!("hostnames: [{hosts}]\nrules:\n- backendRefs: [{backends}]");
     let parents = "- {name: public, namespace: default}\n";
     world.write(&format!("{name}.yaml"), manifests::route("TLSRoute", namespace, name, parents, &spec))
 }
 
-async fn comes_to_refuse(request: &HttpRequest) -> Result<()> {
+pub(crate) async fn comes_to_refuse(request: &HttpRequest) -> Result<()> {
     until(&format!("connections of {} are closed", request.line()), || async {
         let answer = request.send().await;
         ensure!(answer.is_err(), "it is answered: {answer:?}");
@@ -91,10 +94,10 @@ async fn comes_to_refuse(request: &HttpRequest) -> Result<()> {
     .await
 }
 
-const ECHO: &str = "{name: echo, port: 8080}";
-const FRONT: &str = "{name: front, port: 8080}";
+pub(crate) const ECHO: &str = "{name: echo, port: 8080}";
+pub(crate) const FRONT: &str = "{name: front, port: 8080}";
 const OTHER: &str = "{name: other, port: 8080, namespace: team}";
-const OWN_OTHER: &str = "{name: other, port: 8080}";
+pub(crate) const OWN_OTHER: &str = "{name: other, port: 8080}";
 
 async fn go_by_the_server_name(world: World) -> Result<()> {
     let estate = Estate::new(&world).await?;

@@ -27,6 +27,7 @@ mod probed;
 mod protected;
 mod refused;
 mod replicas;
+mod streams;
 mod taken;
 mod trials;
 
@@ -61,6 +62,7 @@ pub(crate) fn stories() -> Vec<Story> {
         protected::stories(),
         refused::stories(),
         replicas::stories(),
+        streams::stories(),
         taken::stories(),
         trials::stories(),
     ]
