@@ -58,14 +58,15 @@ impl Fleet {
         self.changed = true;
     }
 
-    fn put_remote(&mut self, remote: &Remote) {
-        let mut origins: Origins = remote.origins().into_iter().cloned().collect();
+    pub(super) fn put_remote(&mut self, remote: &Remote) {
+        let identity = self.plan.identity();
+        let mut origins: Origins = remote.origins().into_iter().chain(identity.origin(remote.tls())).cloned().collect();
         // An external host is not an object; its origins are the objects that use it.
         if matches!(remote, Remote::Host(_)) {
             let users: Origins = self.remotes.get(remote).into_iter().flatten().cloned().collect();
             origins = Origins::union([&origins, &users]);
         }
-        let resource = Resource::new(names::remote(remote), encode::cluster::remote(remote), origins);
+        let resource = Resource::new(names::remote(remote), encode::cluster::remote(remote, identity), origins);
         self.put(ResourceType::Cluster, Arc::new(resource));
     }
 

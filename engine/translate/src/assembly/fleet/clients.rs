@@ -1,0 +1,62 @@
+//! The client certificate of the Gateway: the clusters of TLS backends with it, and the routes that are closed without
+//! it.
+
+use std::sync::Arc;
+
+use holdfast_envoy::features::remote::Remote;
+use holdfast_envoy::features::upstream::ClientIdentity;
+use holdfast_envoy::model::{BackendCluster, FixedResponse};
+
+use super::Fleet;
+use super::levels::with_policies;
+use crate::outcome::route::Rendered;
+use crate::policy::level::Level;
+
+/// What decides whether the backends and services of a route can be reached at a Gateway.
+pub(super) struct Open<'f> {
+    /// The client certificate of the Gateway.
+    pub(super) identity: &'f ClientIdentity,
+    /// The response of what is closed.
+    pub(super) closed: &'f FixedResponse,
+}
+
+impl Open<'_> {
+    /// Returns a route as served: with the settings of policies, and without backends that cannot be reached.
+    pub(super) fn served(&self, rendered: &Arc<Rendered>, levels: &[Option<&Arc<Level>>]) -> Arc<Rendered> {
+        let served = with_policies(rendered, levels).unwrap_or_else(|| rendered.clone());
+        let Some(route) = self.identity.close(&served.route, self.closed) else { return served };
+        if route.guards.is_empty() && route.filters.is_empty() {
+            return Arc::new(Rendered::new(route));
+        }
+        let bare = self.identity.close(served.bare(), self.closed).unwrap_or_else(|| served.bare().clone());
+        Arc::new(Rendered::with_policies(route, Arc::new(bare), served.policy_settings().clone()))
+    }
+}
+
+impl Fleet {
+    pub(super) fn open(&self) -> Open<'_> {
+        Open { identity: self.plan.identity(), closed: &self.closed }
+    }
+
+    /// Encodes the clusters again after a change of the client certificate, and the routes if it is no longer available,
+    /// or available again.
+    pub(super) fn client_changed(&mut self, before: &ClientIdentity) {
+        let now = self.plan.identity().clone();
+        if *before == now {
+            return;
+        }
+        let backends: Vec<BackendCluster> =
+            self.backends.keys().filter(|backend| backend.tls().is_some()).cloned().collect();
+        backends.iter().for_each(|backend| self.put_backend(backend));
+        let remotes: Vec<Remote> = self.remotes.keys().filter(|remote| remote.tls().is_some()).cloned().collect();
+        remotes.iter().for_each(|remote| self.put_remote(remote));
+        if (*before == ClientIdentity::Unavailable) != (now == ClientIdentity::Unavailable) {
+            for (name, table) in &self.tables {
+                self.dirty_tables.insert(name.clone());
+                self.dirty_hosts.extend(table.hosts.keys().map(|host| (name.clone(), host.clone())));
+            }
+            self.dirty_listeners = true;
+            self.set_level_remotes();
+        }
+    }
+}
