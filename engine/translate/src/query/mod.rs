@@ -2,6 +2,7 @@
 //! an object.
 
 pub mod chain_units;
+pub mod clients;
 pub mod duplicates;
 pub mod effects;
 mod reach;

@@ -9,7 +9,7 @@ use holdfast_envoy::model::{BackendCluster, FixedResponse};
 
 use super::Fleet;
 use super::levels::with_policies;
-use crate::outcome::route::Rendered;
+use crate::outcome::route::{Rendered, RoutePlan};
 use crate::policy::level::Level;
 
 /// What decides whether the backends and services of a route can be reached at a Gateway.
@@ -36,6 +36,20 @@ impl Open<'_> {
 impl Fleet {
     pub(super) fn open(&self) -> Open<'_> {
         Open { identity: self.plan.identity(), closed: &self.closed }
+    }
+
+    /// Returns whether every place of a route object is closed, because a filter of its host or above needs a service to
+    /// which the Gateway lacks the client certificate.
+    pub(crate) fn lacks_services(&self, plan: &RoutePlan) -> bool {
+        let mut here = plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key).peekable();
+        here.peek().is_some()
+            && here.all(|(_, table, host)| {
+                let levels = self.levels_at(table, host);
+                let of_levels = levels.iter().flatten().map(|level| &level.guards);
+                let of_host = self.tables.get(table).and_then(|table| table.hosts.get(host));
+                let mut guards = of_levels.chain(of_host.map(|host| &host.settings.guards));
+                guards.any(|guards| self.plan.identity().closes_guards(guards))
+            })
     }
 
     /// Encodes the clusters again after a change of the client certificate, and the routes if it is no longer available,
