@@ -26,6 +26,7 @@ impl Fleet {
         self.put_remote(remote);
         if first {
             remote.services().into_iter().for_each(|service| *self.services.entry(service.clone()).or_insert(0) += 1);
+            remote.client().into_iter().for_each(|client| *self.shown.entry(client.clone()).or_insert(0) += 1);
         }
     }
 
@@ -49,6 +50,9 @@ impl Fleet {
             if let Remote::Group(group) = remote {
                 self.snapshot.remove(ResourceType::Endpoints, &names::group(&group.owner));
             }
+        }
+        if let Some(client) = remote.client() {
+            released(&mut self.shown, client);
         }
         for service in remote.services() {
             if released(&mut self.services, service) {
