@@ -16,7 +16,12 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!(
         "client_certificate",
         true,
-        [backends_get_the_certificate, backends_get_no_anonymous_connection, last_valid_certificate]
+        [
+            backends_get_the_certificate,
+            backends_get_no_anonymous_connection,
+            last_valid_certificate,
+            services_of_proxies_get_the_certificate,
+        ]
     )
 }
 
@@ -237,6 +242,33 @@ async fn last_valid_certificate(world: World) -> Result<()> {
     shop.at("/plain").comes_to_reach("plain").await?;
     shop.comes_to_close().await?;
     ensure!(shop.backend.anonymous() == 0, "{} connections without a certificate", shop.backend.anonymous());
+    holdfast.terminate().await?;
+    Ok(())
+}
+
+/// The certificate of the settings is presented to Services of HTTPProxies only, and a damaged one closes their routes.
+async fn services_of_proxies_get_the_certificate(world: World) -> Result<()> {
+    let shop = Shop::new(&world).await?;
+    let own = shop.authority.client("proxy", 2)?;
+    shop.gateways(&world, "")?;
+    world.write("own.yaml", own.secret("default", "own"))?;
+    let options = options(&world, &["--httpproxy-client-certificate", "default/own"])?;
+    let holdfast = world.run_with(options).await?;
+    shop.through_proxy().comes_to_reach("secured").await?;
+    ensure!(shop.backend.saw_last(&own) && shop.backend.anonymous() == 0, "the certificate is not presented");
+    shop.at("/secured").comes_to_reach("secured").await?;
+    let anonymous = shop.backend.anonymous();
+    ensure!(anonymous > 0, "the certificate is presented to a backend of an HTTPRoute");
+    let neighbour = Hammer::start([shop.at("/plain")]);
+    world.write("own.yaml", own.secret("default", "own").replace("tls.key", "tls.keys"))?;
+    shop.through_proxy().comes_to("the route is closed", |reply| !reply.status.is_success()).await?;
+    let holdfast = world.run_with(holdfast.kill()?).await?;
+    shop.at("/plain").comes_to_reach("plain").await?;
+    ensure!(!shop.through_proxy().send().await?.status.is_success(), "the route is open after a kill");
+    world.write("own.yaml", own.secret("default", "own"))?;
+    shop.through_proxy().comes_to_reach("secured").await?;
+    ensure!(shop.backend.anonymous() == anonymous, "an HTTPProxy connected without the certificate");
+    neighbour.stop_expecting(Shot::is_ok).await?;
     holdfast.terminate().await?;
     Ok(())
 }

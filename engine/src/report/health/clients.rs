@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use holdfast_api::apis::kinds;
 use holdfast_api::section::GATEWAY_TLS;
 use holdfast_fallback::served_state::speaking;
+use holdfast_translate::query::clients::unreachable_parts;
 
 use crate::engine::Engine;
 use crate::health::facts::Effect;
@@ -18,7 +19,7 @@ pub(super) fn without_certificate(engine: &Engine) -> Vec<Effect> {
     let mut effects = Vec::new();
     for (name, scopes) in engine.scopes.gateways() {
         let Some(scope) = speaking(scopes).next() else { continue };
-        for part in engine.translator.unreachable_parts(&scope.id.fleet) {
+        for part in unreachable_parts(&engine.translator, &scope.id.fleet) {
             let Some(plan) = engine.translator.route(part.route) else { continue };
             let (hosts, paths) = super::requests(plan, name, &part.section);
             let is_stream = kinds::STREAM_ROUTES.contains(&&*part.route.kind);

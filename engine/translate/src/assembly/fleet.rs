@@ -1,7 +1,7 @@
 //! Resources of one Gateway's Envoys, updated in parts: a change of one route costs only that route, its hosts and
 //! their tables.
 
-mod clients;
+pub(crate) mod clients;
 pub mod connections;
 mod levels;
 mod remotes;
@@ -305,7 +305,7 @@ impl Fleet {
             places.filter_map(move |(_, table, host)| {
                 let (table, context) = self.tables.get_key_value(table).map(|(name, table)| (name, table.context))?;
                 let levels = self.levels_in(levels, table, host);
-                Some((table, context, self.open().served(rendered, &levels)))
+                Some((table, context, Open::of(self).served(rendered, &levels)))
             })
         })
     }
@@ -420,7 +420,7 @@ impl Fleet {
         self.trusts = trusts.map(|resource| (resource.name.clone(), Arc::new(resource))).collect();
         let before = std::mem::replace(&mut self.plan, plan);
         self.validation_changed();
-        self.client_changed(before.identity());
+        clients::changed(self, before.identity());
         // The routes of a table that is created again may be unchanged.
         if !fresh.is_empty() {
             let routes: Vec<Arc<RoutePlan>> = self.routes.values().cloned().collect();

@@ -7,6 +7,7 @@ use holdfast_envoy::model::{Action, Route};
 use holdfast_graph::ObjectKey;
 
 use crate::Translator;
+use crate::assembly::fleet::clients::lacks_services;
 use crate::assembly::fleet::{Fleet, FleetId};
 use crate::outcome::route::RoutePlan;
 
@@ -21,29 +22,27 @@ pub struct UnreachablePart<'a> {
     pub is_share: bool,
 }
 
-impl Translator {
-    /// Returns the parts of route objects that a fleet closes, in whole or for a share of the requests, because the client
-    /// certificate of its Gateway is not available.
-    pub fn unreachable_parts(&self, fleet: &FleetId) -> Vec<UnreachablePart<'_>> {
-        let served = self.assembly.fleets.get(fleet);
-        let Some(served) = served.filter(|served| *served.plan().identity() == ClientIdentity::Unavailable) else {
-            return Vec::new();
-        };
-        let of = |key| {
-            let plan = self.served_route(fleet, key).filter(|plan| plan.gateways().contains(&fleet.gateway));
-            plan.map(|plan| parts(key, plan, served)).unwrap_or_default()
-        };
-        let mut all: Vec<UnreachablePart<'_>> = self.routes.plans.keys().flat_map(of).collect();
-        all.sort_by(|one, other| (one.route, &one.section).cmp(&(other.route, &other.section)));
-        all.dedup();
-        all
-    }
+/// Returns the parts of route objects that a fleet closes, in whole or for a share of the requests, because the client
+/// certificate of its Gateway is not available.
+pub fn unreachable_parts<'a>(translator: &'a Translator, fleet: &FleetId) -> Vec<UnreachablePart<'a>> {
+    let served = translator.assembly.fleets.get(fleet);
+    let Some(served) = served.filter(|served| *served.plan().identity() == ClientIdentity::Unavailable) else {
+        return Vec::new();
+    };
+    let of = |key| {
+        let plan = translator.served_route(fleet, key).filter(|plan| plan.gateways().contains(&fleet.gateway));
+        plan.map(|plan| parts(key, plan, served)).unwrap_or_default()
+    };
+    let mut all: Vec<UnreachablePart<'_>> = translator.routes.plans.keys().flat_map(of).collect();
+    all.sort_by(|one, other| (one.route, &one.section).cmp(&(other.route, &other.section)));
+    all.dedup();
+    all
 }
 
 fn parts<'a>(key: &'a ObjectKey, plan: &'a RoutePlan, served: &Fleet) -> Vec<UnreachablePart<'a>> {
     let identity = served.plan().identity();
     let part = |route: &'a ObjectKey, section: Arc<str>, is_share| UnreachablePart { route, section, is_share };
-    if served.lacks_services(plan) {
+    if lacks_services(served, plan) {
         return vec![part(key, "".into(), false)];
     }
     let of_routes = plan.routes.iter().filter_map(|rendered| {

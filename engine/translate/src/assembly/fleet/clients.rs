@@ -20,7 +20,11 @@ pub(super) struct Open<'f> {
     pub(super) closed: &'f FixedResponse,
 }
 
-impl Open<'_> {
+impl<'f> Open<'f> {
+    pub(super) fn of(fleet: &'f Fleet) -> Self {
+        Self { identity: fleet.plan.identity(), closed: &fleet.closed }
+    }
+
     /// Returns a route as served: with the settings of policies, and without backends that cannot be reached.
     pub(super) fn served(&self, rendered: &Arc<Rendered>, levels: &[Option<&Arc<Level>>]) -> Arc<Rendered> {
         let served = with_policies(rendered, levels).unwrap_or_else(|| rendered.clone());
@@ -33,44 +37,38 @@ impl Open<'_> {
     }
 }
 
-impl Fleet {
-    pub(super) fn open(&self) -> Open<'_> {
-        Open { identity: self.plan.identity(), closed: &self.closed }
-    }
+/// Returns whether every place of a route object is closed, because a filter of its host or above needs a service to
+/// which the Gateway lacks the client certificate.
+pub(crate) fn lacks_services(fleet: &Fleet, plan: &RoutePlan) -> bool {
+    let mut here = plan.places.iter().filter(|(gateway, _, _)| *gateway == fleet.key).peekable();
+    here.peek().is_some()
+        && here.all(|(_, table, host)| {
+            let levels = fleet.levels_at(table, host);
+            let of_levels = levels.iter().flatten().map(|level| &level.guards);
+            let of_host = fleet.tables.get(table).and_then(|table| table.hosts.get(host));
+            let mut guards = of_levels.chain(of_host.map(|host| &host.settings.guards));
+            guards.any(|guards| fleet.plan.identity().closes_guards(guards))
+        })
+}
 
-    /// Returns whether every place of a route object is closed, because a filter of its host or above needs a service to
-    /// which the Gateway lacks the client certificate.
-    pub(crate) fn lacks_services(&self, plan: &RoutePlan) -> bool {
-        let mut here = plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key).peekable();
-        here.peek().is_some()
-            && here.all(|(_, table, host)| {
-                let levels = self.levels_at(table, host);
-                let of_levels = levels.iter().flatten().map(|level| &level.guards);
-                let of_host = self.tables.get(table).and_then(|table| table.hosts.get(host));
-                let mut guards = of_levels.chain(of_host.map(|host| &host.settings.guards));
-                guards.any(|guards| self.plan.identity().closes_guards(guards))
-            })
+/// Encodes the clusters again after a change of the client certificate, and the routes if it is no longer available, or
+/// available again.
+pub(super) fn changed(fleet: &mut Fleet, before: &ClientIdentity) {
+    let now = fleet.plan.identity().clone();
+    if *before == now {
+        return;
     }
-
-    /// Encodes the clusters again after a change of the client certificate, and the routes if it is no longer available,
-    /// or available again.
-    pub(super) fn client_changed(&mut self, before: &ClientIdentity) {
-        let now = self.plan.identity().clone();
-        if *before == now {
-            return;
+    let backends: Vec<BackendCluster> =
+        fleet.backends.keys().filter(|backend| backend.tls().is_some()).cloned().collect();
+    backends.iter().for_each(|backend| fleet.put_backend(backend));
+    let remotes: Vec<Remote> = fleet.remotes.keys().filter(|remote| remote.tls().is_some()).cloned().collect();
+    remotes.iter().for_each(|remote| fleet.put_remote(remote));
+    if (*before == ClientIdentity::Unavailable) != (now == ClientIdentity::Unavailable) {
+        for (name, table) in &fleet.tables {
+            fleet.dirty_tables.insert(name.clone());
+            fleet.dirty_hosts.extend(table.hosts.keys().map(|host| (name.clone(), host.clone())));
         }
-        let backends: Vec<BackendCluster> =
-            self.backends.keys().filter(|backend| backend.tls().is_some()).cloned().collect();
-        backends.iter().for_each(|backend| self.put_backend(backend));
-        let remotes: Vec<Remote> = self.remotes.keys().filter(|remote| remote.tls().is_some()).cloned().collect();
-        remotes.iter().for_each(|remote| self.put_remote(remote));
-        if (*before == ClientIdentity::Unavailable) != (now == ClientIdentity::Unavailable) {
-            for (name, table) in &self.tables {
-                self.dirty_tables.insert(name.clone());
-                self.dirty_hosts.extend(table.hosts.keys().map(|host| (name.clone(), host.clone())));
-            }
-            self.dirty_listeners = true;
-            self.set_level_remotes();
-        }
+        fleet.dirty_listeners = true;
+        fleet.set_level_remotes();
     }
 }
