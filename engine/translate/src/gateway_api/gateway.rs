@@ -105,7 +105,7 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     if &*accepted.reason == "UnsupportedAddress" {
         listeners.iter_mut().for_each(|listener| listener.state = ListenerState::Out);
     }
-    let client = client::read(key, gateway, reader, &mut faults);
+    let client = client::read(key, gateway, reader, &mut faults).map(Box::new);
     if gateway.listeners.is_empty() {
         faults.push(Fault::new(
             key,

@@ -34,7 +34,7 @@ pub struct GatewayPlan {
     /// The data plane settings.
     pub infrastructure: Infrastructure,
     /// The client certificate for backends; unset where the Gateway requires none.
-    pub client: Option<GatewayClient>,
+    pub client: Option<Box<GatewayClient>>,
     /// The condition `Accepted`.
     pub accepted: Condition,
     /// The faults.
