@@ -540,7 +540,9 @@ impl Engine {
         let listeners = self.listener_statuses(key, plan, None, attached, generation);
         let accepted = self.all_closed(key, plan, None).unwrap_or_else(|| plan.accepted.clone());
         let programmed = self.provisioned_or(key, plan, programmed(plan, &self.seen(key, plan)));
-        let conditions = [accepted, programmed].into_iter().chain(insecure_validation(plan)).chain(fallback);
+        let resolved = plan.client.as_ref().map(|client| client.resolved_refs.clone());
+        let conditions = [accepted, programmed].into_iter().chain(resolved);
+        let conditions = conditions.chain(insecure_validation(plan)).chain(fallback);
         let mut status = json!({
             "addresses": self.addresses(key, plan),
             "conditions": conditions.map(|condition| condition.of_generation(generation)).collect::<Vec<_>>(),

@@ -35,6 +35,9 @@ struct SeenConnections {
     plain: AtomicUsize,
     shown: AtomicUsize,
     broken_off: AtomicUsize,
+    /// The certificate of the last client that presented one, in DER.
+    last: Mutex<Option<Vec<u8>>>,
+    anonymous: AtomicUsize,
     careless: bool,
 }
 
@@ -42,7 +45,13 @@ impl Secured {
     /// Starts a terminator with this certificate; where an authority is given, clients must present a certificate of
     /// it.
     pub async fn start(certificate: &Certificate, clients: Option<&StoryAuthority>, to: SocketAddr) -> Result<Self> {
-        Self::with(certificate, clients, SeenConnections::default(), to).await
+        Self::with(certificate, clients.map(|clients| (clients, true)), SeenConnections::default(), to).await
+    }
+
+    /// Starts a terminator with this certificate that serves clients with a certificate of the authority, and clients
+    /// without any certificate.
+    pub async fn lenient(certificate: &Certificate, clients: &StoryAuthority, to: SocketAddr) -> Result<Self> {
+        Self::with(certificate, Some((clients, false)), SeenConnections::default(), to).await
     }
 
     /// Starts a terminator with this certificate that also answers clients without TLS.
@@ -52,7 +61,7 @@ impl Secured {
 
     async fn with(
         certificate: &Certificate,
-        clients: Option<&StoryAuthority>,
+        clients: Option<(&StoryAuthority, bool)>,
         seen: SeenConnections,
         to: SocketAddr,
     ) -> Result<Self> {
@@ -60,11 +69,13 @@ impl Secured {
         let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
         let verifier: Option<Arc<dyn ClientCertVerifier>> = match clients {
             None => None,
-            Some(authority) => {
+            Some((authority, is_required)) => {
                 let mut roots = RootCertStore::empty();
                 let root = CertificateDer::from_pem_slice(authority.pem.as_bytes()).map_err(|why| anyhow!("{why}"))?;
                 roots.add(root)?;
-                Some(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?)
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                let verifier = if is_required { verifier } else { verifier.allow_unauthenticated() };
+                Some(verifier.build()?)
             }
         };
         let builder = match verifier {
@@ -99,6 +110,17 @@ impl Secured {
         self.seen.broken_off.load(Ordering::Relaxed)
     }
 
+    /// Number of connections with TLS and without a client certificate.
+    pub fn anonymous(&self) -> usize {
+        self.seen.anonymous.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether this is the client certificate that was presented last.
+    pub fn saw_last(&self, certificate: &Certificate) -> bool {
+        let last = self.seen.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_deref() == Some(&*certificate.der)
+    }
+
     /// Number of connections with a client certificate.
     pub fn shown(&self) -> usize {
         self.seen.shown.load(Ordering::Relaxed)
@@ -127,8 +149,12 @@ async fn answer(
     let mut stream = accepted?;
     let (_, connection) = stream.get_ref();
     let name = connection.server_name().unwrap_or_default().to_owned();
-    if connection.peer_certificates().is_some() {
-        seen.shown.fetch_add(1, Ordering::Relaxed);
+    match connection.peer_certificates().and_then(<[_]>::first) {
+        Some(presented) => {
+            seen.shown.fetch_add(1, Ordering::Relaxed);
+            *seen.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(presented.to_vec());
+        }
+        None => drop(seen.anonymous.fetch_add(1, Ordering::Relaxed)),
     }
     seen.names.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
     let mut behind = TcpStream::connect(to).await?;

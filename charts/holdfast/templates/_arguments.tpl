@@ -94,6 +94,9 @@
 {{- with $v.httpProxy.fallbackCertificate }}
 - --httpproxy-fallback-certificate={{ . }}
 {{- end }}
+{{- with $v.httpProxy.clientCertificate }}
+- --httpproxy-client-certificate={{ . }}
+{{- end }}
 {{- with $v.rateLimit }}
 {{- if .service }}
 - --rate-limit-service={{ .service }}

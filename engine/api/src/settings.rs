@@ -102,6 +102,8 @@ pub struct Proxies {
     pub rate_limit: Option<RateLimits>,
     /// The Secret with the certificate for clients that send no SNI, or one that matches no host.
     pub fallback_certificate: Option<ObjectKey>,
+    /// The Secret with the client certificate that services of HTTPProxies over TLS get.
+    pub client_certificate: Option<ObjectKey>,
 }
 
 /// The rate limit service of HTTPProxies.
@@ -131,6 +133,7 @@ impl Default for Proxies {
             ingress_classes: Vec::new(),
             rate_limit: None,
             fallback_certificate: None,
+            client_certificate: None,
         }
     }
 }

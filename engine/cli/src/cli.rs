@@ -277,6 +277,7 @@ mod tests {
             ("rate_limit_service", headings::RATE_LIMITS),
             // These follow flattened flags of another heading.
             ("httpproxy_fallback_certificate", headings::PROXIES),
+            ("httpproxy_client_certificate", headings::PROXIES),
             ("ack_timeout", headings::XDS),
             ("log_level", headings::LOG),
         ] {

@@ -38,7 +38,7 @@ use crate::features::retry::RouteRetryPolicy;
 use crate::features::rewrite::Rewrite;
 use crate::features::timeout::RouteTimeouts;
 use crate::features::tracing::TracingSettings;
-use crate::features::upstream::Tuned;
+use crate::features::upstream::{Tuned, UpstreamTls};
 
 /// One route of a virtual host: one match of one rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -402,9 +402,14 @@ impl BackendCluster {
         Self { protocol: BackendProtocol::H2c, tuned, ..self }
     }
 
-    /// Returns the Secret with the client certificate.
+    /// Returns the TLS settings of connections; `None` where they have no TLS.
+    pub fn tls(&self) -> Option<&UpstreamTls> {
+        self.tuned.as_ref()?.upstream.tls.as_ref()
+    }
+
+    /// Returns the Secret with a client certificate of its own.
     pub fn client(&self) -> Option<&ObjectKey> {
-        self.tuned.as_ref()?.upstream.tls.as_ref()?.client.as_ref()
+        self.tls()?.client.as_ref()
     }
 
     /// Returns the Service port that supplies its endpoints.

@@ -1,9 +1,11 @@
-//! The dates of the certificates that listeners serve, by Gateway and by the namespace of the Secrets.
+//! The dates of the certificates that listeners serve and that Gateways present to backends, by Gateway and by the
+//! namespace of the Secrets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_fallback::served_state::speaking;
+use holdfast_translate::gateway::GatewayPlan;
 
 use crate::engine::Engine;
 
@@ -25,13 +27,16 @@ impl EarliestDates {
 
 /// Returns the earliest dates of the certificates that Envoys have, by Gateway (`namespace/name`) and namespace. For a
 /// certificate in its last valid version, these are the dates of that version.
-pub fn earliest_dates(engine: &Engine) -> BTreeMap<(Arc<str>, Arc<str>), EarliestDates> {
+pub fn earliest_dates<'a>(engine: &'a Engine) -> BTreeMap<(Arc<str>, Arc<str>), EarliestDates> {
     let mut all: BTreeMap<(Arc<str>, Arc<str>), EarliestDates> = BTreeMap::new();
     for (_, plan) in engine.translator.plans() {
         let scopes = speaking(engine.scopes.of(&plan.name));
         let served = scopes.filter_map(|scope| engine.translator.served_gateway(&scope.id.fleet));
-        let listeners = served.flat_map(|plan| plan.all());
-        for (secret, dates) in listeners.flat_map(|listener| &listener.certificate_dates) {
+        let of_plan = |plan: &'a GatewayPlan| {
+            let client = plan.client.iter().filter_map(|client| client.identity.secret().zip(client.dates.as_ref()));
+            plan.all().flat_map(|listener| &listener.certificate_dates).chain(client)
+        };
+        for (secret, dates) in served.flat_map(of_plan) {
             let dates = EarliestDates { expiry: dates.validity.not_after, notice: dates.validity.notice() };
             let at = (plan.name.clone(), secret.namespace.clone());
             all.entry(at).and_modify(|earliest| *earliest = earliest.earlier(dates)).or_insert(dates);

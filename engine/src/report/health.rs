@@ -1,5 +1,6 @@
 //! Facts that health is computed from: problems of objects, effects on clients, and the Gateways.
 
+mod clients;
 mod endpoints;
 mod in_use;
 pub(super) mod listeners;
@@ -104,6 +105,7 @@ impl Engine {
             self.held_back(state, &mut effects);
         }
         self.closed_by_policies(&mut effects);
+        effects.extend(clients::without_certificate(self));
         self.without_any_version(report, &mut effects);
         listeners::listener_effects(self, report, &mut effects);
         effects.extend(in_use::proxies_at_ports_in_use(self));

@@ -4,6 +4,7 @@ mod adversity;
 mod bad_input;
 mod canary;
 mod changes;
+mod client_certificate;
 mod commands;
 mod dates;
 mod diff;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         bad_input::stories(),
         canary::stories(),
         changes::stories(),
+        client_certificate::stories(),
         commands::stories(),
         dates::stories(),
         diff::stories(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use gateway_api::gatewayclasses::GatewayClassParametersRef;
-use gateway_api::gateways::{GatewayAddresses, GatewayAllowedListeners, GatewayInfrastructure, GatewayTlsBackend};
+use gateway_api::gateways::{GatewayAddresses, GatewayAllowedListeners, GatewayInfrastructure};
 use holdfast_store::StoredObject;
 use holdfast_store::record::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
 use holdfast_xds::credentials::is_credential;
@@ -173,7 +173,7 @@ struct GatewaySpec<'a> {
     gateway_class_name: &'a str,
     listeners: Vec<Value>,
     addresses: &'a [GatewayAddresses],
-    tls: Option<WrittenTls<'a>>,
+    tls: Option<WrittenTls>,
     infrastructure: Option<&'a GatewayInfrastructure>,
     allowed_listeners: Option<&'a GatewayAllowedListeners>,
 }
@@ -192,20 +192,24 @@ fn gateway_spec(gateway: &Gateway, undecoded: Undecoded) -> Option<Value> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WrittenTls<'a> {
+struct WrittenTls {
     frontend: Option<Value>,
-    backend: Option<&'a GatewayTlsBackend>,
+    backend: Option<Value>,
 }
 
 /// Returns `spec.tls` of a Gateway, if it is written; `None` where a part of it did not decode.
-fn written_tls(tls: &GatewayTlsSpec, undecoded: Undecoded) -> Option<Option<WrittenTls<'_>>> {
+fn written_tls(tls: &GatewayTlsSpec, undecoded: Undecoded) -> Option<Option<WrittenTls>> {
     let GatewayTlsSpec { frontend, backend } = tls;
     let frontend = match frontend {
         None => None,
         Some(entry) => Some(whole(entry.as_deref(), undecoded)?),
     };
+    let backend = match backend {
+        None => None,
+        Some(entry) => Some(whole(entry.as_ref(), undecoded)?),
+    };
     let is_written = frontend.is_some() || backend.is_some();
-    Some(is_written.then_some(WrittenTls { frontend, backend: backend.as_ref() }))
+    Some(is_written.then_some(WrittenTls { frontend, backend }))
 }
 
 /// Returns a part of an object that decodes as a whole or not at all.

@@ -99,7 +99,8 @@ pub const KINDS: &[Kind] = &[
         scope: ResourceScope::Namespaced,
         has_status: false,
         backfill: Backfill::Yes(
-            "the server certificate with its key, until it expires; everything else in it is the desired one",
+            "a certificate of a listener, or the client certificate of a Gateway, with its key, until it expires; everything \
+             else in it is the desired one",
         ),
         decode: core::secret::decode,
     },

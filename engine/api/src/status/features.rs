@@ -4,12 +4,13 @@
 //! configuration.
 
 /// Supported features, in order.
-const SUPPORTED: [&str; 40] = [
+const SUPPORTED: [&str; 41] = [
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
     "GRPCRoute",
     "GRPCRouteNamedRouteRule",
     "Gateway",
+    "GatewayBackendClientCertificate",
     "GatewayFrontendClientCertificateValidation",
     "GatewayFrontendClientCertificateValidationInsecureFallback",
     "GatewayHTTPListenerIsolation",

@@ -37,6 +37,10 @@ pub struct ProxyArgs {
     #[arg(help_heading = headings::PROXIES)]
     #[arg(long, env = "CONTROLLER_HTTPPROXY_FALLBACK_CERTIFICATE", value_name = "NAMESPACE/NAME")]
     pub httpproxy_fallback_certificate: Option<SecretName>,
+    /// Secret with the client certificate that Services and ExtensionServices of HTTPProxies get over TLS
+    #[arg(help_heading = headings::PROXIES)]
+    #[arg(long, env = "CONTROLLER_HTTPPROXY_CLIENT_CERTIFICATE", value_name = "NAMESPACE/NAME")]
+    pub httpproxy_client_certificate: Option<SecretName>,
 }
 
 impl ProxyArgs {
@@ -53,6 +57,7 @@ impl ProxyArgs {
             ingress_classes: list(&self.ingress_class_names),
             rate_limit: self.rate_limits.settings()?,
             fallback_certificate: self.httpproxy_fallback_certificate.as_ref().map(SecretName::key),
+            client_certificate: self.httpproxy_client_certificate.as_ref().map(SecretName::key),
         })
     }
 }

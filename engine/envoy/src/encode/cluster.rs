@@ -22,7 +22,7 @@ use prost::Message;
 
 use super::{endpoints, names, seconds};
 use crate::features::remote::{CircuitBreakerLimits, DnsHost, Family, Group, Remote};
-use crate::features::upstream::Upstream;
+use crate::features::upstream::{ClientIdentity, Upstream};
 use crate::features::upstream_filters::Special;
 use crate::features::wall;
 use crate::model::{BackendCluster, BackendProtocol, EndpointSource};
@@ -41,8 +41,11 @@ pub fn ads() -> ConfigSource {
     }
 }
 
-/// Returns the cluster of a backend.
-pub fn encode(backend: &BackendCluster) -> Bytes {
+/// Returns the cluster of a backend at a Gateway with this client certificate.
+pub fn encode(backend: &BackendCluster, identity: &ClientIdentity) -> Bytes {
+    if identity.closes_backend(backend) {
+        return closed(names::cluster(backend));
+    }
     let usual = Upstream::default();
     let upstream = backend.tuned.as_ref().map_or(&usual, |tuned| &tuned.upstream);
     let special = match &backend.place {
@@ -59,7 +62,7 @@ pub fn encode(backend: &BackendCluster) -> Bytes {
         typed_extension_protocol_options: options.into_iter().collect::<HashMap<_, _>>(),
         ..Default::default()
     };
-    upstream.apply(&mut cluster);
+    upstream.apply_as(identity, &mut cluster);
     match &backend.place {
         EndpointSource::Service(service) => {
             cluster.cluster_discovery_type = Some(ClusterDiscoveryType::Type(DiscoveryType::Eds.into()));
@@ -74,16 +77,32 @@ pub fn encode(backend: &BackendCluster) -> Bytes {
     cluster.encode_to_vec().into()
 }
 
-/// Returns the cluster of an external service that Envoy itself calls.
-pub fn remote(remote: &Remote) -> Bytes {
+/// Returns the cluster of an external service that Envoy itself calls, at a Gateway with this client certificate.
+pub fn remote(remote: &Remote, identity: &ClientIdentity) -> Bytes {
+    if identity.closes_remote(remote) {
+        return closed(names::remote(remote));
+    }
     match remote {
-        Remote::Backend(backend) => encode(backend),
-        Remote::Group(group) => self::group(group),
-        Remote::Host(host) => dns(host, names::remote(remote)),
+        Remote::Backend(backend) => encode(backend, identity),
+        Remote::Group(group) => self::group(group, identity),
+        Remote::Host(host) => dns(host, names::remote(remote), identity),
     }
 }
 
-fn group(group: &Group) -> Bytes {
+/// Returns a cluster without endpoints. It keeps its name, because Envoy may refuse filters that name no cluster.
+fn closed(name: String) -> Bytes {
+    let assignment = ClusterLoadAssignment { cluster_name: name.clone(), ..Default::default() };
+    let cluster = envoy::Cluster {
+        name,
+        cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Static.into())),
+        connect_timeout: Some(seconds(CONNECT_TIMEOUT_S)),
+        load_assignment: Some(assignment),
+        ..Default::default()
+    };
+    cluster.encode_to_vec().into()
+}
+
+fn group(group: &Group, identity: &ClientIdentity) -> Bytes {
     let options = options(&group.upstream, group.protocol, &Special::default());
     let mut cluster = envoy::Cluster {
         name: names::group(&group.owner),
@@ -102,7 +121,7 @@ fn group(group: &Group) -> Bytes {
         }),
         ..Default::default()
     };
-    group.upstream.apply(&mut cluster);
+    group.upstream.apply_as(identity, &mut cluster);
     cluster.encode_to_vec().into()
 }
 
@@ -124,7 +143,7 @@ fn circuit_breakers(limits: &CircuitBreakerLimits) -> Option<CircuitBreakers> {
     Some(CircuitBreakers { thresholds: vec![own], per_host_thresholds: per_host.into_iter().collect() })
 }
 
-fn dns(host: &DnsHost, name: String) -> Bytes {
+fn dns(host: &DnsHost, name: String, identity: &ClientIdentity) -> Bytes {
     let family = match host.family {
         Family::Auto => DnsLookupFamily::Auto,
         Family::V4 => DnsLookupFamily::V4Only,
@@ -148,7 +167,7 @@ fn dns(host: &DnsHost, name: String) -> Bytes {
         ..Default::default()
     };
     wall::look_up(&mut cluster, family);
-    upstream.apply(&mut cluster);
+    upstream.apply_as(identity, &mut cluster);
     cluster.encode_to_vec().into()
 }
 

@@ -223,6 +223,7 @@ mod tests {
 
     use super::*;
     use crate::encode::{cluster, endpoints};
+    use crate::features::upstream::ClientIdentity;
     use crate::model::{BackendCluster, BackendProtocol, EndpointSource, ServicePort};
 
     /// Resources with Services that have so many endpoints each.
@@ -236,7 +237,11 @@ mod tests {
             resources.insert(ResourceType::Endpoints, Arc::new(resource));
             let place = EndpointSource::Service(service);
             let backend = BackendCluster { place, protocol: BackendProtocol::Http1, tuned: None };
-            let resource = Resource::new(names::cluster(&backend), cluster::encode(&backend), Origins::default());
+            let resource = Resource::new(
+                names::cluster(&backend),
+                cluster::encode(&backend, &ClientIdentity::Anonymous),
+                Origins::default(),
+            );
             resources.insert(ResourceType::Cluster, Arc::new(resource));
         }
         resources

@@ -127,6 +127,20 @@ impl Remote {
         services.chain(secret).chain(owner).collect()
     }
 
+    /// Returns the TLS settings of connections; `None` where they have no TLS.
+    pub fn tls(&self) -> Option<&UpstreamTls> {
+        match self {
+            Remote::Backend(backend) => backend.tls(),
+            Remote::Group(group) => group.upstream.tls.as_ref(),
+            Remote::Host(host) => host.tls.as_ref(),
+        }
+    }
+
+    /// Returns the Secret with a client certificate of its own.
+    pub fn client(&self) -> Option<&ObjectKey> {
+        self.tls()?.client.as_ref()
+    }
+
     /// Returns whether both are the same destination, regardless of their settings.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -171,12 +185,10 @@ impl Remote {
     /// Returns the authority of requests: the name that the service's certificate must have, else the service's own
     /// name.
     pub fn authority(&self) -> String {
-        let tls = match self {
-            Remote::Backend(backend) => backend.tuned.as_ref().and_then(|tuned| tuned.upstream.tls.as_ref()),
-            Remote::Group(group) => group.upstream.tls.as_ref(),
-            Remote::Host(host) => return host.host.to_string(),
-        };
-        let named = tls.map(|tls| tls.sni.to_string()).filter(|name| !name.is_empty());
+        if let Remote::Host(host) = self {
+            return host.host.to_string();
+        }
+        let named = self.tls().map(|tls| tls.sni.to_string()).filter(|name| !name.is_empty());
         named.unwrap_or_else(|| names::remote(self).replace('/', "."))
     }
 }

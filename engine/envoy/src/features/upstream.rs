@@ -7,6 +7,7 @@ mod balance;
 mod configured;
 mod health;
 mod http;
+mod identity;
 mod tls;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub use health::{Breakers, Checked, Outliers, Question};
 use holdfast_graph::ObjectKey;
 use holdfast_xds::Version;
 pub use http::{Pings, UpstreamHttp, UpstreamHttp1, UpstreamHttp2};
+pub use identity::ClientIdentity;
 use prost::Message;
 pub use tls::{CertificateValidation, SubjectAltName, Trust, UpstreamTls, UpstreamTlsParameters};
 
@@ -160,6 +162,11 @@ impl Upstream {
 
     /// Writes the settings into a cluster, except the idle timeout, which is a protocol option.
     pub fn apply(&self, cluster: &mut envoy::Cluster) {
+        self.apply_as(&ClientIdentity::Anonymous, cluster);
+    }
+
+    /// Writes the settings into a cluster of a Gateway, except the idle timeout.
+    pub fn apply_as(&self, identity: &ClientIdentity, cluster: &mut envoy::Cluster) {
         let slow_start = self.slow_start.as_ref().map(SlowStartSettings::encode);
         let (policy, config) = match self.balance {
             Balance::RoundRobin => {
@@ -177,7 +184,7 @@ impl Upstream {
         cluster.lb_policy = policy.into();
         cluster.lb_config = config;
         cluster.health_checks = self.health.iter().map(ActiveHealthCheck::encode).collect();
-        cluster.transport_socket = self.tls.as_ref().map(UpstreamTls::encode);
+        cluster.transport_socket = self.tls.as_ref().map(|tls| tls.encode(identity));
         if let Some(configured) = &self.configured {
             configured.apply(cluster);
         }

@@ -6,17 +6,20 @@ use holdfast_graph::Content;
 use prost::Message;
 
 use super::content;
-use crate::features::upstream::Upstream;
+use crate::features::upstream::{ClientIdentity, Upstream};
 
 /// The TLS settings of a cluster in Envoy's form, for comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterTls(TransportSocket);
 
 impl ClusterTls {
-    /// Returns the TLS settings of a cluster with these settings; `None` if it has no TLS.
-    pub fn of(upstream: &Upstream) -> Option<Self> {
+    /// Returns the TLS settings of a cluster of a Gateway with these settings; `None` if it has no TLS.
+    pub fn of(upstream: &Upstream, identity: &ClientIdentity) -> Option<Self> {
+        if identity.closes(upstream.tls.as_ref()) {
+            return None;
+        }
         let mut cluster = Cluster::default();
-        upstream.apply(&mut cluster);
+        upstream.apply_as(identity, &mut cluster);
         cluster.transport_socket.map(Self)
     }
 
@@ -56,7 +59,8 @@ mod tests {
     fn names_do_not_count_and_everything_else_does() {
         let backend = |name: &str, protocol, tuned| {
             let service = ServicePort { key: ObjectKey::new("", "Service", "shop", name), port: 80, health: None };
-            shape(&encode(&BackendCluster { place: EndpointSource::Service(service), protocol, tuned }))
+            let backend = BackendCluster { place: EndpointSource::Service(service), protocol, tuned };
+            shape(&encode(&backend, &ClientIdentity::Anonymous))
         };
         let idle = |seconds| {
             let idle = Some(std::time::Duration::from_secs(seconds));

@@ -46,7 +46,7 @@ pub(crate) enum Known {
 /// Returns the suspects of a cluster of the scope's fleet. Objects that a route uses come before the route.
 pub(super) fn cluster_suspects(state: &SuspectInputs<'_>, name: &str, inputs: &StepInputs<'_>) -> Vec<Subject> {
     let Some((remote, parts)) = inputs.translator.users(&state.id.fleet, name) else { return Vec::new() };
-    let version = Version::of(&encode::cluster::remote(&remote));
+    let version = Version::of(&encode::cluster::remote(&remote, inputs.translator.served_identity(&state.id.fleet)));
     let mut routes: BTreeMap<ObjectKey, BTreeMap<Content, Node>> = BTreeMap::new();
     // Acknowledged parts are not suspected: the name of a cluster need not depend on all of its content.
     for (content, node) in parts.into_iter().filter(|(content, _)| !state.evidence.proof.is_proven(content)) {
@@ -92,13 +92,14 @@ pub(super) fn known_with(
     }
     let units: BTreeSet<Node> = parts.into_iter().map(|(_, node)| node).collect();
     let routes: BTreeSet<&ObjectKey> = units.iter().map(|node| &node.key).collect();
+    let identity = inputs.translator.served_identity(&state.id.fleet);
     let mut unknown = BTreeMap::new();
     for key in routes.into_iter().filter(|key| !overlay.hidden.contains(*key)) {
         let Some(plan) = inputs.translator.try_route(key, &overlay, inputs.objects) else { continue };
         let own = plan.routes.iter().filter(|rendered| units.contains(&rendered.node()));
         let made: BTreeSet<Remote> = own.flat_map(|rendered| rendered.route.uses()).collect();
         for made in made.into_iter().filter(|made| made.is_same(&remote)) {
-            let (name, body): (Arc<str>, _) = (names::remote(&made).into(), encode::cluster::remote(&made));
+            let (name, body): (Arc<str>, _) = (names::remote(&made).into(), encode::cluster::remote(&made, identity));
             let version = Version::of(&body);
             if state.hold.refusal_of(ResourceType::Cluster, &name, version).is_some() {
                 return Known::Refused;

@@ -1,11 +1,13 @@
-//! Audit of the validation of client certificates: a TLS listener accepts only the clients that its Gateway accepts
-//! today. The code is independent of the translation.
+//! Audit of client certificates: a TLS listener accepts only the clients that its Gateway accepts today, and a Gateway
+//! presents to backends only the certificate that it names today. The code is independent of the translation.
 
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::frontend::{FrontendValidation, ValidationMode};
 use holdfast_api::apis::{Body, kinds};
 use holdfast_envoy::features::client_certificate::ClientCertificates;
+use holdfast_envoy::features::upstream::ClientIdentity;
 use holdfast_graph::ObjectKey;
+use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::listener::ListenerPlan;
 
 use super::today::Today;
@@ -31,6 +33,39 @@ pub(super) fn wrong_validation(
     match &listener.clients {
         None => Some("it would not request the client certificates that the Gateway requires"),
         Some(served) => weaker(required, served, gateway, today),
+    }
+}
+
+/// Returns why a Gateway may not present its served client certificate to backends, or none.
+pub(super) fn wrong_identity(served: &GatewayPlan, gateway: &ObjectKey, today: &Today<'_>) -> Option<&'static str> {
+    let Some(Body::Gateway(written)) = today.object(gateway).map(|object| &object.body) else { return None };
+    let reference = match &written.tls.backend {
+        None => None,
+        Some(None) => {
+            let is_closed = *served.identity() == ClientIdentity::Unavailable;
+            return (!is_closed).then_some("the client certificate of the Gateway for backends cannot be read");
+        }
+        Some(Some(backend)) => backend.client_certificate_ref.as_ref(),
+    };
+    match (served.identity(), reference) {
+        (ClientIdentity::Unavailable, _) | (ClientIdentity::Anonymous, None) => None,
+        (ClientIdentity::Anonymous, Some(_)) => {
+            Some("it would connect to backends without the client certificate that the Gateway names")
+        }
+        (ClientIdentity::Certificate(_), None) => {
+            Some("it would present a client certificate to backends that the Gateway does not name today")
+        }
+        (ClientIdentity::Certificate(secret), Some(reference)) => {
+            let is_named = reference.group.as_deref().is_none_or(str::is_empty)
+                && reference.kind.as_deref().is_none_or(|kind| kind == kinds::SECRET)
+                && *reference.name == *secret.name
+                && reference.namespace.as_deref().unwrap_or(&gateway.namespace) == &*secret.namespace;
+            let may_present =
+                is_named && today.exists(secret) && today.allows(GROUP, kinds::GATEWAY, &gateway.namespace, secret);
+            (!may_present).then_some(
+                "it would present a client certificate to backends that the Gateway does not name or may not use today",
+            )
+        }
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) fn check(
         return vec![Objection::whole(gateway, About::Listener, why)];
     };
     let mut found = Vec::new();
+    let identity = clients::wrong_identity(served, gateway, today);
+    found.extend(identity.map(|why| Objection::whole(gateway, About::Listener, why)));
     for (wanted, listener) in pairs {
         let mut object = |why: String| found.push(Objection::new(unit(wanted, gateway), About::Listener, why));
         if !has_same_claims(wanted, listener) {

@@ -174,7 +174,7 @@ fn uses_what_is_closed(plan: &RoutePlan, world: &World<'_>) -> Option<Unfit> {
         world.refuses(content) && world.quarantine.get(content).is_some_and(|verdict| verdict.node.key == *owner)
     };
     let makes_refused = |owner: &ObjectKey| {
-        let clusters = world.translator.clusters_of(plan, owner);
+        let clusters = world.translator.clusters_of(world.gateway, plan, owner);
         filters.iter().any(|content| is_filter_of(owner, content))
             || clusters.into_iter().any(|cluster| world.refuses(&share(cluster, owner)))
     };

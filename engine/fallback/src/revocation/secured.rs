@@ -16,8 +16,10 @@ use crate::eligibility::served_now::{EarlierUnit, why_not_now};
 /// Checks whether an acknowledged cluster has the TLS settings that current policies require.
 pub(super) fn is_secured(revocation: &Revocation<'_, '_>, cluster: &str, by: &Held<'_>) -> bool {
     let Some((place, port)) = names::backend(cluster) else { return true };
+    let translator = &revocation.inputs.translator;
+    let identity = translator.served_identity(&revocation.id.fleet);
     let today = Overlay::default();
-    let Some(wanted) = revocation.inputs.translator.secured(&place, port, &today, revocation.inputs.objects) else {
+    let Some(wanted) = translator.secured((&place, port), &today, identity, revocation.inputs.objects) else {
         return true;
     };
     let held = revocation.hold.acknowledged(ResourceType::Cluster, &cluster.into());
@@ -53,7 +55,9 @@ impl EarlierUnit for EarlierSecurity<'_> {
 
 /// Checks whether these are the TLS settings of earlier versions of the current policies that protect as much.
 fn is_as_strict(revocation: &Revocation<'_, '_>, place: &ObjectKey, port: Option<u16>, held: &ClusterTls) -> bool {
-    let policies = revocation.inputs.translator.policies_of_backend(place, revocation.inputs.objects);
+    let translator = &revocation.inputs.translator;
+    let identity = translator.served_identity(&revocation.id.fleet);
+    let policies = translator.policies_of_backend(place, revocation.inputs.objects);
     let earlier = policies.iter().filter_map(|key| {
         let desired = revocation.inputs.objects.get(key)?;
         let mut versions = revocation.evidence.last_valid.of(key, Some(&desired.metadata.uid));
@@ -62,6 +66,6 @@ fn is_as_strict(revocation: &Revocation<'_, '_>, place: &ObjectKey, port: Option
         Some((key.clone(), hybrid(Some(desired), &version.object)))
     });
     let over = Overlay { objects: earlier.collect(), ..Overlay::default() };
-    let then = || revocation.inputs.translator.secured(place, port, &over, revocation.inputs.objects);
+    let then = || translator.secured((place, port), &over, identity, revocation.inputs.objects);
     !over.is_empty() && then().is_some_and(|wanted| wanted.contains(held))
 }

@@ -1,6 +1,7 @@
 //! Resources of one Gateway's Envoys, updated in parts: a change of one route costs only that route, its hosts and
 //! their tables.
 
+pub(crate) mod clients;
 pub mod connections;
 mod levels;
 mod remotes;
@@ -10,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use clients::Open;
 use holdfast_envoy::encode::route::everything;
 use holdfast_envoy::encode::{self, names};
 use holdfast_envoy::features::chain::ChainFilter;
@@ -17,13 +19,14 @@ use holdfast_envoy::features::filters::{self, Filters};
 use holdfast_envoy::features::guards::Guards;
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_envoy::features::remote::Remote;
+use holdfast_envoy::features::upstream::ClientIdentity;
 use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_envoy::model::{BackendCluster, FixedResponse, HostSettings, Precedence, ServicePort};
 use holdfast_graph::{Content, Node, ObjectKey, Origins};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use imbl::OrdMap;
 pub use levels::GatewayGuards;
-use levels::{speaks, with_policies};
+use levels::speaks;
 
 use self::streams::{StreamTable, Streams};
 use super::{chains, placeholders, ports};
@@ -71,6 +74,8 @@ struct HostState {
     with_policies: BTreeMap<Precedence, (Arc<Rendered>, Arc<Rendered>)>,
     /// The policy levels that `with_policies` was computed from, the more specific first.
     policy_levels: [Option<Arc<Level>>; 2],
+    /// Whether `with_policies` was computed without a required client certificate for backends.
+    lacks_client: bool,
     /// The settings of the whole host.
     settings: HostSettings,
     /// The filters that its routes require.
@@ -81,22 +86,24 @@ struct HostState {
 }
 
 impl HostState {
-    /// Returns the routes with the settings of listener and Gateway policies. A served route of the last call is used
-    /// again if neither the settings nor the route changed.
-    fn routes_under(&mut self, levels: &[Option<Arc<Level>>; 2]) -> Vec<Arc<Rendered>> {
+    /// Returns the routes with the settings of listener and Gateway policies, at a Gateway with this client certificate.
+    /// A served route of the last call is used again if neither the settings nor the route changed.
+    fn routes_under(&mut self, levels: &[Option<Arc<Level>>; 2], open: &Open<'_>) -> Vec<Arc<Rendered>> {
         let mut before = std::mem::take(&mut self.with_policies);
-        if self.policy_levels != *levels {
+        let lacks_client = *open.identity == ClientIdentity::Unavailable;
+        if self.policy_levels != *levels || self.lacks_client != lacks_client {
             before.clear();
             self.policy_levels.clone_from(levels);
+            self.lacks_client = lacks_client;
         }
         let by_action = levels.each_ref().map(Option::as_ref);
-        if !speaks(&by_action) {
+        if !speaks(&by_action) && !lacks_client {
             return self.routes.values().cloned().collect();
         }
         let mut all = Vec::with_capacity(self.routes.len());
         for (precedence, rendered) in &self.routes {
             let known = before.get(precedence).filter(|(desired, _)| Arc::ptr_eq(desired, rendered));
-            let fresh = || with_policies(rendered, &by_action).unwrap_or_else(|| rendered.clone());
+            let fresh = || open.served(rendered, &by_action);
             let served = known.map_or_else(fresh, |(_, served)| served.clone());
             self.with_policies.insert(precedence.clone(), (rendered.clone(), served.clone()));
             all.push(served);
@@ -298,8 +305,7 @@ impl Fleet {
             places.filter_map(move |(_, table, host)| {
                 let (table, context) = self.tables.get_key_value(table).map(|(name, table)| (name, table.context))?;
                 let levels = self.levels_in(levels, table, host);
-                let served = with_policies(rendered, &levels).unwrap_or_else(|| rendered.clone());
-                Some((table, context, served))
+                Some((table, context, Open::of(self).served(rendered, &levels)))
             })
         })
     }
@@ -331,12 +337,12 @@ impl Fleet {
 
     /// Returns the certificates of its listeners and the client certificates that are presented to backends.
     pub(crate) fn certificates(&self) -> BTreeSet<ObjectKey> {
-        self.certificates.iter().chain(self.shown.keys()).cloned().collect()
+        self.certificates.iter().chain(self.shown.keys()).chain(self.plan.identity().secret()).cloned().collect()
     }
 
     /// Returns whether the fleet uses this certificate.
     pub(crate) fn uses_certificate(&self, key: &ObjectKey) -> bool {
-        self.certificates.contains(key) || self.shown.contains_key(key)
+        self.certificates.contains(key) || self.shown.contains_key(key) || self.plan.identity().secret() == Some(key)
     }
 
     /// Returns whether the fleet uses the endpoints of this Service's port.
@@ -412,8 +418,9 @@ impl Fleet {
         self.certificates = serving.clone().flat_map(|listener| listener.certificates.iter().cloned()).collect();
         let trusts = serving.filter_map(|listener| listener.clients.as_ref()).map(|clients| clients.trust.resource());
         self.trusts = trusts.map(|resource| (resource.name.clone(), Arc::new(resource))).collect();
-        self.plan = plan;
+        let before = std::mem::replace(&mut self.plan, plan);
         self.validation_changed();
+        clients::changed(self, before.identity());
         // The routes of a table that is created again may be unchanged.
         if !fresh.is_empty() {
             let routes: Vec<Arc<RoutePlan>> = self.routes.values().cloned().collect();
@@ -511,8 +518,9 @@ impl Fleet {
     }
 
     fn put_backend(&mut self, backend: &BackendCluster) {
-        let origins: Origins = backend.origins().cloned().collect();
-        let resource = Resource::new(names::cluster(backend), encode::cluster::encode(backend), origins);
+        let identity = self.plan.identity();
+        let origins: Origins = backend.origins().chain(identity.origin(backend.tls())).cloned().collect();
+        let resource = Resource::new(names::cluster(backend), encode::cluster::encode(backend, identity), origins);
         self.put(ResourceType::Cluster, Arc::new(resource));
     }
 
@@ -599,6 +607,9 @@ impl Fleet {
         let levels = self.levels_at(table_name, host).map(|level| level.cloned());
         let is_closed = self.is_closed(table_name, host);
         let answer = everything(&self.closed_response(self.closing(table_name, host)));
+        let plan = self.plan.clone();
+        let closed = self.closed.clone();
+        let open = Open { identity: plan.identity(), closed: &closed };
         let Some(table) = self.tables.get_mut(table_name) else { return };
         let Some(state) = table.hosts.get_mut(host) else { return };
         if state.base.is_none() && state.routes.is_empty() {
@@ -609,7 +620,7 @@ impl Fleet {
             return;
         }
         let context = table.context;
-        let served = state.routes_under(&levels);
+        let served = state.routes_under(&levels, &open);
         let encoded = |rendered: Arc<Rendered>| (rendered.encoded(context), rendered);
         // Closed routes have no parts: they are neither suspected nor proven.
         let open = served.into_iter().filter(|_| !is_closed);

@@ -10,7 +10,7 @@ use holdfast_api::settings::Settings;
 use holdfast_api::status::Condition;
 use holdfast_graph::{ObjectKey, Role};
 
-use super::infrastructure;
+use super::{client, infrastructure};
 use crate::httpproxy::listeners as of_proxies;
 use crate::incremental::guard;
 use crate::listener_set::join;
@@ -105,10 +105,7 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     if &*accepted.reason == "UnsupportedAddress" {
         listeners.iter_mut().for_each(|listener| listener.state = ListenerState::Out);
     }
-    if gateway.tls.backend.is_some() {
-        let message = "client certificates for backends are not supported by this version of Holdfast";
-        faults.push(Fault::new(key, Class::Ignored, "spec.tls.backend", "NotServed", message));
-    }
+    let client = client::read(key, gateway, reader, &mut faults).map(Box::new);
     if gateway.listeners.is_empty() {
         faults.push(Fault::new(
             key,
@@ -130,6 +127,7 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
         specifies_allowed_sets,
         proxies,
         infrastructure,
+        client,
         accepted,
         faults,
     };

@@ -3,6 +3,7 @@
 //! The functions here read objects through the `Reader` and return outcomes; they do not know where outcomes are stored.
 
 pub(crate) mod claims;
+mod client;
 pub(crate) mod conditions;
 pub(crate) mod filters;
 pub(crate) mod gateway;

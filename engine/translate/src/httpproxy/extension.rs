@@ -13,6 +13,7 @@ use holdfast_envoy::features::upstream::{Balance, CertificateValidation, Subject
 use holdfast_envoy::model::{BackendProtocol, ServicePort};
 use holdfast_graph::{ObjectKey, Role};
 
+use super::client;
 use super::policy;
 use super::timeouts::{self, Limit};
 use super::validation::{self, NoValidation, UpstreamVerification};
@@ -85,14 +86,30 @@ pub(crate) fn read(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Extension
         let field = "spec.timeoutPolicy.idle";
         findings.push(Finding::warning(key, field, "SpecError", "IgnoredField", message));
     }
+    let client = if tls { client(key, reader, &mut findings) } else { None };
     let whole = findings.iter().all(|finding| finding.level == Level::Warning) && !services.is_empty();
     let group = whole.then(|| {
-        let tls =
-            tls.then(|| UpstreamTls { sni: sni(validation.as_ref()), h2: true, validation, ..UpstreamTls::default() });
+        let tls = tls.then(|| UpstreamTls {
+            sni: sni(validation.as_ref()),
+            h2: true,
+            validation,
+            client,
+            ..UpstreamTls::default()
+        });
         let upstream = Upstream { balance, tls, idle, ..Upstream::default() };
         Arc::new(Group { owner: key.clone(), services, protocol: spoken, upstream, limits })
     });
     Some(Extension { group, response, findings })
+}
+
+/// Reads the client certificate that the server gets.
+fn client(key: &ObjectKey, reader: &mut Reader<'_>, findings: &mut Vec<Finding>) -> Option<ObjectKey> {
+    client::read(key, "", reader).unwrap_or_else(|no| {
+        let NoValidation { reason, class, message, cause } = no;
+        let found = Finding::error(key, "spec.protocol", client::KIND, reason, message).of_class(class);
+        findings.push(found.caused_by(cause.map(|cause| *cause)));
+        None
+    })
 }
 
 /// Reads the verification of the server's certificate. `plain`: the protocol, if it does not use TLS.

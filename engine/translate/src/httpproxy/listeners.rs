@@ -70,6 +70,7 @@ pub(crate) fn plan(settings: &Settings, reader: &mut Reader<'_>) -> Option<Gatew
         specifies_allowed_sets: false,
         proxies: Vec::new(),
         infrastructure: Infrastructure::default(),
+        client: None,
         accepted: Condition::new("Accepted", true, "Accepted", "the listeners of HTTPProxies"),
         faults: Vec::new(),
     })

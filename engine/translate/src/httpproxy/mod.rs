@@ -8,6 +8,7 @@
 mod action;
 mod auth;
 pub mod budgets;
+mod client;
 pub mod conditions;
 mod cookies;
 pub mod duplicates;

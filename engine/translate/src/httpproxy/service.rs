@@ -15,6 +15,7 @@ use holdfast_envoy::model::{BackendCluster, BackendProtocol, EndpointSource, Ser
 use holdfast_graph::{ObjectKey, Role};
 
 use super::action::{Context, RouteFailure};
+use super::client;
 use super::cookies;
 use super::headers::{self, Edits};
 use super::upstream;
@@ -262,7 +263,8 @@ pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>)
             return wrong("slowStartPolicy", "ServiceError", "SlowStartInvalid", format!("{why} on slow start"));
         }
     };
-    let tls = tls.then(|| UpstreamTls { sni: (*host).clone(), h2, validation, ..UpstreamTls::default() });
+    let client = if tls { client::read(owner, section, reader).map_err(no_client)? } else { None };
+    let tls = tls.then(|| UpstreamTls { sni: (*host).clone(), h2, validation, client, ..UpstreamTls::default() });
     let upstream = Upstream { tls, slow_start, ..(*common).clone() };
     let backend = BackendCluster {
         place: EndpointSource::Service(ServicePort { key, port: number, health }),
@@ -270,6 +272,11 @@ pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>)
         tuned: upstream.tuned(),
     };
     Ok((backend, warning))
+}
+
+fn no_client(no: NoValidation) -> Unusable {
+    let NoValidation { reason, class, message, cause } = no;
+    Unusable::Wrong { below: "protocol", kind: client::KIND, reason, class, message, cause }
 }
 
 /// Reads the verification of the backend's certificate, and a warning. `tls`: whether the connection uses TLS.

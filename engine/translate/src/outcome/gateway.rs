@@ -8,9 +8,11 @@ use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Fault;
 use holdfast_api::status::Condition;
+use holdfast_check::certificate::DateFault;
+use holdfast_envoy::features::upstream::ClientIdentity;
 use holdfast_graph::ObjectKey;
 
-use super::listener::{ListenerPlan, ListenerState};
+use super::listener::{CertificateDates, ListenerPlan, ListenerState};
 use super::{Outcome, Outcomes};
 use crate::provision::parameters::Parameters;
 
@@ -31,13 +33,40 @@ pub struct GatewayPlan {
     pub proxies: Vec<ListenerPlan>,
     /// The data plane settings.
     pub infrastructure: Infrastructure,
+    /// The client certificate for backends; unset where the Gateway requires none.
+    pub client: Option<Box<GatewayClient>>,
     /// The condition `Accepted`.
     pub accepted: Condition,
     /// The faults.
     pub faults: Vec<Fault>,
 }
 
+/// The client certificate that a Gateway presents to backends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GatewayClient {
+    /// The certificate.
+    pub identity: ClientIdentity,
+    /// The dates of a usable certificate.
+    pub dates: Option<CertificateDates>,
+    /// The certificate that exists and is unusable, with the reason.
+    pub broken: Option<(ObjectKey, String)>,
+    /// The condition `ResolvedRefs`.
+    pub resolved_refs: Condition,
+}
+
+impl GatewayClient {
+    /// Returns the certificate that backends refuse now, outside of its validity.
+    pub fn outdated(&self) -> Option<(&ObjectKey, DateFault)> {
+        self.identity.secret().zip(self.dates.and_then(|dates| dates.outside()))
+    }
+}
+
 impl GatewayPlan {
+    /// Returns the client certificate for backends.
+    pub fn identity(&self) -> &ClientIdentity {
+        self.client.as_ref().map_or(&ClientIdentity::Anonymous, |client| &client.identity)
+    }
+
     /// Returns the listeners that take part in serving a port: all except the rejected ones.
     pub(crate) fn on_port(&self, port: u16) -> impl Iterator<Item = &ListenerPlan> {
         self.listeners.iter().filter(move |listener| listener.port == port && listener.state != ListenerState::Out)
@@ -68,6 +97,7 @@ impl GatewayPlan {
             specifies_allowed_sets: _,
             proxies: _,
             infrastructure: _,
+            client: _,
             accepted,
             faults,
         } = self;

@@ -186,11 +186,8 @@ impl RoutePlan {
     /// Returns the client certificates that are presented to backends.
     pub fn shown(&self) -> BTreeSet<ObjectKey> {
         let remotes = self.remotes();
-        let of_remotes = remotes.iter().filter_map(|remote| match remote {
-            Remote::Backend(backend) => Some(backend),
-            Remote::Group(_) | Remote::Host(_) => None,
-        });
-        self.backends.iter().chain(of_remotes).filter_map(BackendCluster::client).cloned().collect()
+        let of_remotes = remotes.iter().filter_map(Remote::client);
+        self.backends.iter().filter_map(BackendCluster::client).chain(of_remotes).cloned().collect()
     }
 
     /// Returns the ports of Services with endpoints that the route needs.

@@ -128,12 +128,7 @@ impl LevelPlan {
 
     /// Returns the client certificates that Envoy presents to these services.
     pub fn shown(&self) -> BTreeSet<ObjectKey> {
-        let remotes = self.remotes();
-        let backends = remotes.iter().filter_map(|remote| match remote {
-            Remote::Backend(backend) => backend.client(),
-            Remote::Group(_) | Remote::Host(_) => None,
-        });
-        backends.cloned().collect()
+        self.remotes().iter().filter_map(Remote::client).cloned().collect()
     }
 }
 

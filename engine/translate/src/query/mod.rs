@@ -2,6 +2,7 @@
 //! an object.
 
 pub mod chain_units;
+pub mod clients;
 pub mod duplicates;
 pub mod effects;
 mod reach;
@@ -17,6 +18,7 @@ use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_api::section::STREAM;
 use holdfast_api::snapshot::ObjectSnapshot;
+use holdfast_envoy::features::upstream::ClientIdentity;
 use holdfast_envoy::model::table::TableName;
 use holdfast_envoy::model::{BackendCluster, ServicePort};
 use holdfast_graph::ObjectKey;
@@ -119,6 +121,16 @@ impl Translator {
     /// Returns the plan of a Gateway as served to a fleet.
     pub fn served_gateway(&self, fleet: &FleetId) -> Option<&GatewayPlan> {
         self.assembly.fleets.get(fleet).map(Fleet::plan)
+    }
+
+    /// Returns the client certificate that a Gateway should present to backends.
+    pub fn identity(&self, gateway: &ObjectKey) -> &ClientIdentity {
+        self.outcomes.gateways.get(gateway).map_or(&ClientIdentity::Anonymous, |plan| plan.identity())
+    }
+
+    /// Returns the client certificate that a fleet presents to backends.
+    pub fn served_identity(&self, fleet: &FleetId) -> &ClientIdentity {
+        self.served_gateway(fleet).map_or(&ClientIdentity::Anonymous, GatewayPlan::identity)
     }
 
     /// Returns the policy settings of a Gateway; `None` where no policy applies.

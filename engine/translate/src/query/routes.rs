@@ -148,17 +148,21 @@ impl Translator {
         self.assembly.fleets.get(id).map(crate::assembly::fleet::Fleet::snapshot)
     }
 
-    /// Returns the existing but unusable certificates of a Gateway's listeners, each with the reason.
+    /// Returns the existing but unusable certificates of a Gateway's listeners, and its client certificate for backends
+    /// if that is one of them, each with the reason.
     pub fn broken_certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, String> {
-        let listeners = self.outcomes.gateways.get(gateway).into_iter().flat_map(|plan| plan.all());
-        listeners.flat_map(|listener| listener.broken_certificates.iter().cloned()).collect()
+        let Some(plan) = self.outcomes.gateways.get(gateway) else { return BTreeMap::new() };
+        let of_listeners = plan.all().flat_map(|listener| &listener.broken_certificates);
+        let client = plan.client.iter().filter_map(|client| client.broken.as_ref());
+        of_listeners.chain(client).cloned().collect()
     }
 
-    /// Returns the usable certificates of a Gateway's listeners that clients refuse now, outside of their validity, each
+    /// Returns the usable certificates of a Gateway that clients or backends refuse now, outside of their validity, each
     /// with the reason.
     pub fn outdated_certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, String> {
-        let listeners = self.outcomes.gateways.get(gateway).into_iter().flat_map(|plan| plan.all());
-        let outdated = listeners.flat_map(|listener| listener.outdated_certificates());
+        let Some(plan) = self.outcomes.gateways.get(gateway) else { return BTreeMap::new() };
+        let of_listeners = plan.all().flat_map(|listener| listener.outdated_certificates());
+        let outdated = of_listeners.chain(plan.client.iter().filter_map(|client| client.outdated()));
         outdated.map(|(key, fault)| (key.clone(), at_secret(key, fault))).collect()
     }
 

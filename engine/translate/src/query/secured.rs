@@ -2,6 +2,7 @@
 
 use holdfast_api::apis::Body;
 use holdfast_api::snapshot::ObjectSnapshot;
+use holdfast_envoy::features::upstream::ClientIdentity;
 use holdfast_envoy::inspect::clusters::ClusterTls;
 use holdfast_envoy::model::BackendProtocol;
 use holdfast_graph::{ObjectKey, Role};
@@ -14,12 +15,12 @@ use crate::overlay::Overlay;
 impl Translator {
     /// Returns the allowed TLS settings of clusters for a Service's port or a Backend where current policies require TLS; the
     /// list is empty where no connection is allowed. Returns `None` where no object requires TLS. `over` has policies
-    /// that are read in other versions.
+    /// that are read in other versions; `identity` is the client certificate of the Gateway.
     pub fn secured(
         &self,
-        place: &ObjectKey,
-        port: Option<u16>,
+        (place, port): (&ObjectKey, Option<u16>),
         over: &Overlay,
+        identity: &ClientIdentity,
         objects: &ObjectSnapshot,
     ) -> Option<Vec<ClusterTls>> {
         let object = objects.get(place)?;
@@ -47,7 +48,7 @@ impl Translator {
             };
             // If the Service has several ports, the policy may be for another port.
             upstream.tls.as_ref()?;
-            allowed.extend(ClusterTls::of(&upstream));
+            allowed.extend(ClusterTls::of(&upstream, identity));
         }
         Some(allowed)
     }

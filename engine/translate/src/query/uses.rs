@@ -8,6 +8,7 @@ use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::encode;
 use holdfast_envoy::features::chain::ChainFilter;
 use holdfast_envoy::features::remote::Remote;
+use holdfast_envoy::features::upstream::ClientIdentity;
 use holdfast_envoy::inspect::chain_parts;
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Version;
@@ -29,16 +30,18 @@ impl Translator {
         let routes = self.routes_reading(key);
         let plans = routes.iter().filter_map(|route| self.routes.plans.get(route));
         let plans = plans.filter(|plan| plan.gateways().contains(gateway));
-        let mut clusters: Vec<(Version, Node)> = plans.flat_map(|plan| clusters_in(plan, key)).collect();
+        let identity = self.identity(gateway);
+        let mut clusters: Vec<(Version, Node)> = plans.flat_map(|plan| clusters_in(plan, key, identity)).collect();
         for (filter, unit) in self.level_filters(gateway) {
             let through = filter.remotes().into_iter().filter(|remote| remote.origins().contains(&key));
-            clusters.extend(through.map(|remote| (Version::of(&encode::cluster::remote(remote)), unit.clone())));
+            clusters
+                .extend(through.map(|remote| (Version::of(&encode::cluster::remote(remote, identity)), unit.clone())));
         }
         // Services for access logs and traces of its listeners.
         let of_connections =
             self.policy.levels.get(gateway).into_iter().flat_map(|levels| levels.connections.remotes());
         for (remote, policy) in of_connections.filter(|(remote, _)| remote.origins().contains(&key)) {
-            clusters.push((Version::of(&encode::cluster::remote(&remote)), Node::whole(policy)));
+            clusters.push((Version::of(&encode::cluster::remote(&remote, identity)), Node::whole(policy)));
         }
         clusters
     }
@@ -118,9 +121,9 @@ impl Translator {
         filters_in(plan).into_iter().map(|(content, _, _)| content).collect()
     }
 
-    /// Returns the clusters of a route that are made of an object.
-    pub fn clusters_of(&self, plan: &RoutePlan, key: &ObjectKey) -> Vec<Version> {
-        clusters_in(plan, key).into_iter().map(|(cluster, _)| cluster).collect()
+    /// Returns the clusters of a route at a Gateway that are made of an object.
+    pub fn clusters_of(&self, gateway: &ObjectKey, plan: &RoutePlan, key: &ObjectKey) -> Vec<Version> {
+        clusters_in(plan, key, self.identity(gateway)).into_iter().map(|(cluster, _)| cluster).collect()
     }
 
     /// Returns the clusters that are made of an object under an overlay, for the routes that the overlay serves in
@@ -158,19 +161,21 @@ impl Translator {
     ) -> Vec<(Version, Node)> {
         let plans = routes.filter_map(|route| self.try_route(route, over, objects));
         let plans = plans.filter(|plan| plan.gateways().contains(gateway));
-        plans.flat_map(|plan| clusters_in(&plan, key)).collect()
+        plans.flat_map(|plan| clusters_in(&plan, key, self.identity(gateway))).collect()
     }
 }
 
-fn clusters_in(plan: &RoutePlan, key: &ObjectKey) -> Vec<(Version, Node)> {
+fn clusters_in(plan: &RoutePlan, key: &ObjectKey, identity: &ClientIdentity) -> Vec<(Version, Node)> {
     let mut clusters = Vec::new();
     if let Some(stream) = &plan.stream {
         let through = stream.uses().into_iter().filter(|remote| remote.origins().contains(&key));
-        clusters.extend(through.map(|remote| (Version::of(&encode::cluster::remote(&remote)), stream.node.clone())));
+        clusters.extend(
+            through.map(|remote| (Version::of(&encode::cluster::remote(&remote, identity)), stream.node.clone())),
+        );
     }
     for rendered in &plan.routes {
         for remote in rendered.route.uses().iter().filter(|remote| remote.origins().contains(&key)) {
-            clusters.push((Version::of(&encode::cluster::remote(remote)), rendered.node()));
+            clusters.push((Version::of(&encode::cluster::remote(remote, identity)), rendered.node()));
         }
     }
     clusters

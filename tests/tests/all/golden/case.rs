@@ -147,6 +147,10 @@ fn setting(settings: &mut Settings, entry: &str) -> Result<(), String> {
             let (namespace, name) = value.split_once('/').ok_or_else(|| entry.to_owned())?;
             settings.proxies.fallback_certificate = Some(ObjectKey::new("", "Secret", namespace, name));
         }
+        ("client", _) => {
+            let (namespace, name) = value.split_once('/').ok_or_else(|| entry.to_owned())?;
+            settings.proxies.client_certificate = Some(ObjectKey::new("", "Secret", namespace, name));
+        }
         ("gateway", _) => settings.proxies.gateway = Some(key(&format!("Gateway {value}"))?),
         ("limits", _) => settings.proxies.rate_limit = Some(limits(value)?),
         ("roots", _) => settings.proxies.root_namespaces = vec![value.into()],

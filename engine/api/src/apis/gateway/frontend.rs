@@ -1,5 +1,5 @@
-//! `spec.tls` of a Gateway. The validation of client certificates is decoded separately: a Gateway that requires it in a
-//! form that does not decode must not be served without it.
+//! `spec.tls` of a Gateway. Its parts are decoded separately: a Gateway that requires client certificates, or presents one
+//! to backends, in a form that does not decode must not be served without it.
 //!
 //! <https://gateway-api.sigs.k8s.io/reference/spec/#frontendtlsconfig>
 
@@ -19,23 +19,25 @@ pub const PORTS_MAX: usize = 64;
 /// Number of references to certificate authorities of one validation; the limit of the CRD.
 pub const AUTHORITIES_MAX: usize = 8;
 
+const BACKEND: &str = "backend";
 const FRONTEND: &str = "frontend";
 /// The fields of `spec.tls`.
-const KNOWN: [&str; 2] = ["backend", FRONTEND];
+const KNOWN: [&str; 2] = [BACKEND, FRONTEND];
 
 /// `spec.tls` of a Gateway.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GatewayTlsSpec {
     /// `frontend`. The inner value is unset where `frontend` does not decode, which is already reported.
     pub frontend: Option<Option<Arc<FrontendTls>>>,
-    /// `backend`: TLS towards backends.
-    pub backend: Option<GatewayTlsBackend>,
+    /// `backend`: TLS towards backends. The inner value is unset where `backend` does not decode, which is already
+    /// reported.
+    pub backend: Option<Option<GatewayTlsBackend>>,
 }
 
 impl GatewayTlsSpec {
     /// Returns settings of which nothing can be read, which is already reported.
     pub(super) fn unreadable() -> Self {
-        Self { frontend: Some(None), backend: None }
+        Self { frontend: Some(None), backend: Some(None) }
     }
 }
 
@@ -114,12 +116,15 @@ pub(super) fn tls(written: Value, found: &mut Found) -> GatewayTlsSpec {
     };
     let reported = found.faults.len();
     let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
-    let (frontend, backend) = (take("frontend"), take("backend"));
+    let (frontend, backend) = (take(FRONTEND), take(BACKEND));
     let mut frontend = frontend.map(|value| read(&value, found).map(Arc::new));
+    let mut backend = backend.map(|value| read_backend(&value, found));
     for name in fields.keys() {
         let meant = misspelt::similar(name, KNOWN.into_iter());
         let is_wrong = found.unknown(format!("spec.tls.{name}"), meant);
-        if is_wrong || meant == Some(FRONTEND) {
+        if meant == Some(BACKEND) {
+            backend = Some(None);
+        } else if is_wrong || meant == Some(FRONTEND) {
             frontend = Some(None);
         }
     }
@@ -128,8 +133,19 @@ pub(super) fn tls(written: Value, found: &mut Found) -> GatewayTlsSpec {
         let message = "has a field that is not known: it may be meant to validate client certificates";
         found.invalid("spec.tls", message);
     }
-    let backend = backend.and_then(|value| found.typed("spec.tls.backend", &value));
+    if backend == Some(None) && !found.faults.iter().skip(reported).any(Fault::is_error) {
+        found.invalid(
+            "spec.tls",
+            "has a field that is not known: it may be meant as the client certificate for backends",
+        );
+    }
     GatewayTlsSpec { frontend, backend }
+}
+
+fn read_backend(written: &Value, found: &mut Found) -> Option<GatewayTlsBackend> {
+    let reported = found.faults.len();
+    let read = found.typed("spec.tls.backend", written)?;
+    (found.faults.len() == reported).then_some(read)
 }
 
 fn read(written: &Value, found: &mut Found) -> Option<FrontendTls> {

@@ -13,6 +13,7 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
 use envoy_types::pb::envoy::r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern};
 use holdfast_graph::ObjectKey;
 
+use super::ClientIdentity;
 use crate::encode::{any, cluster, names};
 
 /// Path of the system's CA certificates in Envoy's images.
@@ -147,7 +148,7 @@ impl UpstreamTls {
         bundle.flatten().chain(&self.client)
     }
 
-    pub(super) fn encode(&self) -> TransportSocket {
+    pub(super) fn encode(&self, identity: &ClientIdentity) -> TransportSocket {
         let validation = self.validation.as_ref().map(CertificateValidation::encode);
         let alpn = match self.alpn.is_empty() {
             true if self.h2 => vec!["h2".into()],
@@ -159,7 +160,7 @@ impl UpstreamTls {
                 tls_params: Some(self.parameters.clone().unwrap_or_default().encode()),
                 alpn_protocols: alpn,
                 validation_context_type: validation.map(ValidationContextType::ValidationContext),
-                tls_certificate_sds_secret_configs: self.client.iter().map(client).collect(),
+                tls_certificate_sds_secret_configs: identity.presented(self).into_iter().map(client).collect(),
                 ..Default::default()
             }),
             sni: self.sni.to_string(),

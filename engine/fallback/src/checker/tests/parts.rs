@@ -167,3 +167,31 @@ fn listeners_of_yesterday() {
     );
     assert_eq!(check(&plans, &then), [About::Listener], "clients have to show certificates");
 }
+
+#[test]
+fn client_certificates_for_backends_of_yesterday() {
+    let named = |name: &str| json!({"backend": {"clientCertificateRef": {"name": name}}});
+    let yesterday = |plans: &Plans| plans.translator.gateway(&plans.gateway).unwrap().clone();
+    let check = |plans: &Plans, then: &GatewayPlan| served(plans, |plan| plan.client.clone_from(&then.client));
+    let with = |tls: serde_json::Value| {
+        let mut plans = good();
+        plans.edit(GATEWAY, "/spec/tls", tls);
+        plans.translate();
+        plans
+    };
+    let without = yesterday(&good());
+    let mut plans = with(named("wildcard"));
+    let then = yesterday(&plans);
+    assert!(then.identity().secret().is_some(), "{:?}", then.client);
+    assert_eq!(check(&plans, &then), []);
+    assert_eq!(check(&plans, &without), [About::Listener], "no certificate");
+    assert_eq!(check(&good(), &then), [About::Listener], "a certificate that is not named");
+    assert_eq!(check(&with(named("gone")), &then), [About::Listener], "another certificate is named");
+    assert_eq!(check(&with(json!({"backend": 1})), &then), [About::Listener], "the reference cannot be read");
+    let closed = yesterday(&with(named("gone")));
+    assert_eq!(check(&plans, &closed), [], "no connections");
+    plans.remove(&ObjectKey::new("", "Secret", "infra", "wildcard"));
+    plans.translate();
+    let about_client = check(&plans, &then);
+    assert!(about_client.contains(&About::Listener), "the certificate was deleted: {about_client:?}");
+}

@@ -77,7 +77,7 @@ impl Fleet {
     }
 
     /// Updates the clusters of the external services that the filters of Gateway and listener policies call.
-    fn set_level_remotes(&mut self) {
+    pub(super) fn set_level_remotes(&mut self) {
         let open = self.levels.each().filter(|(scope, _)| !self.is_closed_at(scope));
         let filters: Vec<ChainFilter> = open.flat_map(|(_, level)| level.guards.filters()).collect();
         let after: BTreeSet<Remote> = filters.iter().flat_map(ChainFilter::remotes).cloned().collect();
@@ -154,7 +154,9 @@ impl Fleet {
     /// Returns whether a policy that cannot be enforced closes a host.
     pub(crate) fn is_closed(&self, table: &TableName, host: &Host) -> bool {
         let own = || self.listener_of(table, host).map(Scope::Listener);
+        let guards = || Some(&self.tables.get(table)?.hosts.get(host)?.settings.guards);
         self.is_closed_at(&Scope::Table(table.clone()))
+            || guards().is_some_and(|guards| self.plan.identity().closes_guards(guards))
             || (!self.levels.listeners.is_empty() && own().is_some_and(|own| self.is_closed_at(&own)))
     }
 
@@ -172,9 +174,11 @@ impl Fleet {
     }
 
     /// Returns whether a policy closes a route configuration, or all hosts of a plain listener. A missing validation of
-    /// client certificates closes a route configuration as well.
+    /// client certificates closes a route configuration as well, and so does a filter that needs a service to which the
+    /// Gateway lacks the client certificate.
     pub(super) fn is_closed_at(&self, scope: &Scope) -> bool {
-        self.levels.at(scope).is_some_and(|level| level.closed.is_some())
+        let identity = self.plan.identity();
+        self.levels.at(scope).is_some_and(|level| level.closed.is_some() || identity.closes_guards(&level.guards))
             || matches!(scope, Scope::Table(table) if self.unvalidated.contains(table))
     }
 

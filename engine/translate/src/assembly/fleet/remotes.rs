@@ -26,6 +26,7 @@ impl Fleet {
         self.put_remote(remote);
         if first {
             remote.services().into_iter().for_each(|service| *self.services.entry(service.clone()).or_insert(0) += 1);
+            remote.client().into_iter().for_each(|client| *self.shown.entry(client.clone()).or_insert(0) += 1);
         }
     }
 
@@ -50,6 +51,9 @@ impl Fleet {
                 self.snapshot.remove(ResourceType::Endpoints, &names::group(&group.owner));
             }
         }
+        if let Some(client) = remote.client() {
+            released(&mut self.shown, client);
+        }
         for service in remote.services() {
             if released(&mut self.services, service) {
                 self.snapshot.remove(ResourceType::Endpoints, &names::endpoints(service));
@@ -58,14 +62,15 @@ impl Fleet {
         self.changed = true;
     }
 
-    fn put_remote(&mut self, remote: &Remote) {
-        let mut origins: Origins = remote.origins().into_iter().cloned().collect();
+    pub(super) fn put_remote(&mut self, remote: &Remote) {
+        let identity = self.plan.identity();
+        let mut origins: Origins = remote.origins().into_iter().chain(identity.origin(remote.tls())).cloned().collect();
         // An external host is not an object; its origins are the objects that use it.
         if matches!(remote, Remote::Host(_)) {
             let users: Origins = self.remotes.get(remote).into_iter().flatten().cloned().collect();
             origins = Origins::union([&origins, &users]);
         }
-        let resource = Resource::new(names::remote(remote), encode::cluster::remote(remote), origins);
+        let resource = Resource::new(names::remote(remote), encode::cluster::remote(remote, identity), origins);
         self.put(ResourceType::Cluster, Arc::new(resource));
     }
 

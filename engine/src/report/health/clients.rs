@@ -1,0 +1,47 @@
+//! Effects of a client certificate of a Gateway that is not available: routes to backends over TLS are closed.
+
+use std::collections::BTreeSet;
+
+use holdfast_api::apis::kinds;
+use holdfast_api::section::GATEWAY_TLS;
+use holdfast_fallback::served_state::speaking;
+use holdfast_translate::query::clients::unreachable_parts;
+
+use crate::engine::Engine;
+use crate::health::facts::Effect;
+use crate::health::view::Gets;
+
+/// The status of requests to a backend that is not reached.
+const UNREACHABLE: u16 = 500;
+
+/// Returns the effects on routes of the Gateways that lack their client certificate.
+pub(super) fn without_certificate(engine: &Engine) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for (name, scopes) in engine.scopes.gateways() {
+        let Some(scope) = speaking(scopes).next() else { continue };
+        for part in unreachable_parts(&engine.translator, &scope.id.fleet) {
+            let Some(plan) = engine.translator.route(part.route) else { continue };
+            let (hosts, paths) = super::requests(plan, name, &part.section);
+            let is_stream = kinds::STREAM_ROUTES.contains(&&*part.route.kind);
+            effects.push(Effect {
+                object: engine.identity(part.route, Some(scope)),
+                gateway: name.clone(),
+                section: part.section,
+                listener: None,
+                gets: match (is_stream, part.is_share) {
+                    (true, true) => Gets::RefusedShare,
+                    (true, false) => Gets::Refused,
+                    (false, true) => Gets::Share { status: UNREACHABLE },
+                    (false, false) => Gets::Status { status: UNREACHABLE },
+                },
+                hosts,
+                paths,
+                causes: BTreeSet::from([scope.id.gateway.clone()]),
+                causing_section: GATEWAY_TLS.into(),
+                message: "the client certificate of the Gateway for backends is not available".into(),
+                version: None,
+            });
+        }
+    }
+    effects
+}
