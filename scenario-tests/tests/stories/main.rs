@@ -43,6 +43,7 @@ mod sets;
 mod silence;
 mod tls;
 mod tls_routes;
+mod udp_routes;
 mod weights;
 mod xds_access;
 
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         filters::stories(),
         frontend::stories(),
         tls_routes::stories(),
+        udp_routes::stories(),
         gateways::stories(),
         grpc::stories(),
         harness::stories(),

@@ -4,7 +4,7 @@
 //! configuration.
 
 /// Supported features, in order.
-const SUPPORTED: [&str; 40] = [
+const SUPPORTED: [&str; 41] = [
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
     "GRPCRoute",
@@ -45,6 +45,7 @@ const SUPPORTED: [&str; 40] = [
     "TLSRoute",
     "TLSRouteModeMixed",
     "TLSRouteModeTerminate",
+    "UDPRoute",
 ];
 /// Further features where Holdfast creates Envoys for Gateways.
 const WITH_DATA_PLANES: [&str; 2] = ["GatewayAddressEmpty", "GatewayInfrastructurePropagation"];

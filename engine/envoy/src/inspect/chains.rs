@@ -13,7 +13,7 @@ use prost::Message;
 
 use crate::encode::listener::{REFUSAL, refusal};
 use crate::encode::names;
-use crate::features::stream;
+use crate::features::{datagrams, stream};
 
 /// Returns the held listener with refusing chains where the desired listener requires more; `None` if there is no such
 /// chain. `meanwhile`: whether the listener is held only until the desired one was tried. In that case, a chain with an
@@ -24,7 +24,7 @@ pub fn close(held: &[u8], desired: Option<&[u8]>, meanwhile: bool) -> Option<Byt
         Some(bytes) => Listener::decode(bytes).ok()?,
         None => Listener::default(),
     };
-    let mut any = false;
+    let mut any = close_datagrams(&mut held, &desired);
     for chain in &mut held.filter_chains {
         let wanted = desired.filter_chains.iter().find(|other| other.filter_chain_match == chain.filter_chain_match);
         let must_close = match is_for_tls(chain) {
@@ -38,6 +38,20 @@ pub fn close(held: &[u8], desired: Option<&[u8]>, meanwhile: bool) -> Option<Byt
         }
     }
     any.then(|| held.encode_to_vec().into())
+}
+
+/// Drops the datagrams of a held listener that the desired listener does not forward.
+fn close_datagrams(held: &mut Listener, desired: &Listener) -> bool {
+    let mut any = false;
+    for filter in &mut held.listener_filters {
+        let forwards = |proxy| !datagrams::is_refusal(&proxy);
+        let is_wanted = || desired.listener_filters.iter().any(|wanted| wanted.name == filter.name);
+        if datagrams::config(filter).is_some_and(forwards) && !is_wanted() {
+            any = true;
+            *filter = datagrams::filter(&names::closed_chain(&filter.name), None);
+        }
+    }
+    any
 }
 
 /// Checks whether a chain is for TLS. A chain without TLS serves all hosts of its port, and its routes are closed one
@@ -98,11 +112,13 @@ mod tests {
     use crate::features::client_certificate::{ClientCertificates, ClientValidationContext};
     use crate::features::ip_filter::{IpFilter, IpRange};
     use crate::features::stream::Stream;
+    use crate::model::port::Transport;
     use crate::model::table::TableName;
     use crate::model::{BackendCluster, BackendProtocol, EndpointSource, ServicePort};
 
     fn listener(chains: Vec<Chain>) -> Bytes {
-        encode(&GatewayPort { address: ([127, 0, 0, 1], 8443).into(), chains, socket: Arc::default() })
+        let address = ([127, 0, 0, 1], 8443).into();
+        encode(&GatewayPort { address, transport: Transport::Tcp, chains, socket: Arc::default() })
     }
 
     fn tls(clients: Option<(bool, &'static [u8])>) -> ChainTls {
@@ -128,7 +144,12 @@ mod tests {
     }
 
     fn stream(host: &str, from: Option<&str>) -> Chain {
-        let service = ServicePort { key: ObjectKey::new("", "Service", "shop", "a"), port: 80, health: None };
+        let service = ServicePort {
+            key: ObjectKey::new("", "Service", "shop", "a"),
+            port: 80,
+            transport: Transport::Tcp,
+            health: None,
+        };
         let range = |text| IpRange::read(false, text).map(|range| IpFilter { allow: true, ranges: vec![range] });
         let to = Stream {
             backends: vec![(

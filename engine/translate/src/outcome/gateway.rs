@@ -8,6 +8,7 @@ use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Fault;
 use holdfast_api::status::Condition;
+use holdfast_envoy::model::port::BoundPort;
 use holdfast_graph::ObjectKey;
 
 use super::listener::{ListenerPlan, ListenerState};
@@ -39,8 +40,8 @@ pub struct GatewayPlan {
 
 impl GatewayPlan {
     /// Returns the listeners that take part in serving a port: all except the rejected ones.
-    pub(crate) fn on_port(&self, port: u16) -> impl Iterator<Item = &ListenerPlan> {
-        self.listeners.iter().filter(move |listener| listener.port == port && listener.state != ListenerState::Out)
+    pub(crate) fn on_port(&self, port: BoundPort) -> impl Iterator<Item = &ListenerPlan> {
+        self.listeners.iter().filter(move |listener| listener.bound() == port && listener.state != ListenerState::Out)
     }
 
     /// Returns the listeners that are written in the Gateway itself.
