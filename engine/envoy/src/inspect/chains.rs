@@ -214,6 +214,32 @@ mod tests {
     }
 
     #[test]
+    fn held_datagrams_are_forwarded_as_long_as_the_desired_listener_forwards_some() {
+        let of = |chains: Vec<Chain>| {
+            let address = ([127, 0, 0, 1], 53).into();
+            encode(&GatewayPort { address, transport: Transport::Udp, chains, socket: Arc::default() })
+        };
+        let forwards = |name: &str| {
+            let Chain::Stream { to, .. } = stream(name, None) else { return Vec::new() };
+            vec![Chain::Datagrams { name: name.into(), to: Some(to) }]
+        };
+        let drops = |name: &str| vec![Chain::Datagrams { name: name.into(), to: None }];
+        let held = of(forwards("dns/*"));
+        assert_eq!(close(&held, Some(&of(forwards("dns/*"))), false), None);
+        let names = |listener: &Bytes| -> Vec<(String, bool)> {
+            let Ok(listener) = Listener::decode(&listener[..]) else { return Vec::new() };
+            let filters = listener.listener_filters.iter();
+            let drops = |filter| datagrams::config(filter).is_some_and(|proxy| datagrams::is_refusal(&proxy));
+            filters.map(|filter| (filter.name.clone(), drops(filter))).collect()
+        };
+        for desired in [Some(of(drops("dns/*"))), Some(of(forwards("other/*"))), None] {
+            let closed = close(&held, desired.as_deref(), false);
+            assert_eq!(closed.as_ref().map(names), Some(vec![("closed/stream/dns/*".to_owned(), true)]));
+        }
+        assert_eq!(close(&of(drops("dns/*")), None, false), None);
+    }
+
+    #[test]
     fn what_is_without_tls_is_left_alone() {
         let plain =
             || Chain::Http { table: TableName::Port(80), proxies: true, filters: Vec::new(), settings: Arc::default() };
