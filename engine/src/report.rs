@@ -372,7 +372,8 @@ fn without_listener(plan: &RoutePlan, parent: &Parent) -> Option<Condition> {
     Some(Condition::new("Accepted", false, NO_READY_LISTENERS, &fault.message))
 }
 
-/// Returns the condition that an older TCPRoute has the connections of a listener; none if there is no conflict.
+/// Returns the condition that an older TCPRoute or UDPRoute has all that a listener receives; none if there is no
+/// conflict.
 fn without_connections(plan: &RoutePlan, parent: &Parent) -> Option<Condition> {
     let field = at("spec.parentRefs", parent.index);
     let fault = plan.faults.iter().find(|fault| fault.reason == OVERRIDDEN && fault.field == field)?;
@@ -477,7 +478,7 @@ fn listener_programmed(listener: &ListenerPlan, seen: &FleetState<'_>) -> Condit
         return Condition::new("Programmed", false, reason, "the listener is not served: see its other conditions");
     }
     let routes = (ResourceType::Route, names::route_configuration(&listener.table()));
-    let mut parts = vec![(ResourceType::Listener, names::listener(listener.port))];
+    let mut parts = vec![(ResourceType::Listener, names::listener(listener.bound()))];
     parts.extend((!listener.forwards()).then_some(routes));
     if let Some(message) = seen.refused_validation(listener) {
         let message = format!("Envoy refused the certificate authorities of clients: {message}");

@@ -8,6 +8,7 @@ pub mod binary;
 pub mod browser;
 pub mod candidates;
 pub mod connect;
+pub mod datagrams;
 pub mod echo;
 pub mod envoy;
 pub mod fleet;

@@ -65,7 +65,15 @@ impl World {
 
     /// Claims a free port until the world is dropped.
     pub fn port(&self) -> Result<u16> {
-        let port = ClaimedPort::claim()?;
+        self.keep(ClaimedPort::claim()?)
+    }
+
+    /// Claims a port that is also free for UDP until the world is dropped.
+    pub fn udp_port(&self) -> Result<u16> {
+        self.keep(ClaimedPort::claim_both()?)
+    }
+
+    fn keep(&self, port: ClaimedPort) -> Result<u16> {
         let number = port.number();
         lock(&self.inner.ports).push(port);
         Ok(number)

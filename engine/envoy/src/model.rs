@@ -6,6 +6,7 @@
 pub mod certificates;
 pub mod containment;
 pub mod placeholder;
+pub mod port;
 pub mod table;
 
 use std::cmp::Reverse;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use holdfast_api::object::Age;
 use holdfast_graph::{ObjectKey, Origins};
 use placeholder::Placeholder;
+use port::Transport;
 
 use crate::features::body_format::ResponseBodyFormat;
 use crate::features::chain::ChainFilter;
@@ -462,6 +464,8 @@ pub struct ServicePort {
     pub key: ObjectKey,
     /// The port number.
     pub port: u16,
+    /// The transport protocol of the port.
+    pub transport: Transport,
     /// The port number of health checks, where it differs.
     pub health: Option<u16>,
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use holdfast_api::fault::at;
+use holdfast_envoy::model::port::Transport;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::{Node, ObjectKey};
@@ -88,6 +89,7 @@ fn effect(listener: &ListenerPlan, served: &GatewayPlan) -> String {
     match closed(listener, served) {
         Gets::PortInUse => "connections reach the process or Gateway that uses its port".to_owned(),
         Gets::Status { status } => format!("its requests get status {status}"),
+        Gets::Refused if listener.bound().transport == Transport::Udp => "datagrams are dropped".to_owned(),
         Gets::Refused => "connections are refused".to_owned(),
         _ => "another listener of its port answers its requests".to_owned(),
     }

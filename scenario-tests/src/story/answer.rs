@@ -89,12 +89,16 @@ pub fn answer(envoy: &Envoy, request: &SimulatedRequest) -> String {
     matched.map_or_else(|| "nothing".into(), |route| response_of(route, envoy))
 }
 
-/// Returns what happens to a connection with TLS for a server name: a backend as `namespace/name`, `refused`, `requests`
-/// if HTTP is served, `nothing`, or `missing` for a cluster that is not defined.
+/// Returns what happens to a connection with TLS for a server name, or to a datagram: a backend as `namespace/name`,
+/// `refused`, `requests` if HTTP is served, `nothing`, or `missing` for a cluster that is not defined.
 fn connection(envoy: &Envoy, listener: &str, server_name: &str) -> String {
     let found = envoy.taken.get(&(ResourceType::Listener, listener.into()));
     let Some(resource) = found else { return "no configuration".into() };
     let Ok(listener) = Listener::decode(&*resource.body) else { return "undecodable".into() };
+    if let Some(proxies) = super::datagrams::proxies(&listener) {
+        let clusters: Vec<&str> = proxies.iter().flat_map(|(_, clusters)| clusters).map(String::as_str).collect();
+        return if clusters.is_empty() { "refused".into() } else { backends(clusters.into_iter(), envoy, "missing") };
+    }
     let rank = |chain: &FilterChain| {
         let names = chain.filter_chain_match.as_ref().map(|wanted| &wanted.server_names[..]).unwrap_or_default();
         if names.is_empty() { Some(0) } else { names.iter().filter_map(|name| rank_of(name, server_name)).max() }

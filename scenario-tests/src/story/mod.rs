@@ -5,6 +5,7 @@
 //! a story in which that never happens fails.
 
 pub mod answer;
+mod datagrams;
 pub mod dice;
 pub mod envoy;
 pub mod expect;

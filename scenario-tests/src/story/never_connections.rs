@@ -1,5 +1,5 @@
-//! Connections that must never be forwarded: each filter chain of a TCPRoute or TLSRoute in the bytes of an Envoy is for a server
-//! name, or at a port, that a current route claims, and forwards to backends that this route may use now.
+//! Connections and datagrams that must never be forwarded: each filter chain of a TCPRoute, TLSRoute or UDPRoute in the
+//! bytes of an Envoy is for a server name, or at a port, that a current route claims, and forwards to backends that this route may use now.
 
 use envoy_types::pb::envoy::config::listener::v3::Listener;
 use holdfast_api::apis::gateway::route::RouteView;
@@ -11,6 +11,7 @@ use holdfast_xds::ResourceType;
 use prost::Message;
 
 use super::answer::clusters_of_chain;
+use super::datagrams::proxies;
 use super::envoy::Envoy;
 use super::never::is_granted;
 use super::stage::StoryStage;
@@ -20,12 +21,13 @@ pub(super) fn forwarded(stage: &StoryStage, envoy: &Envoy, wrong: &mut Vec<Strin
     let listeners = envoy.taken.iter().filter(|((kind, _), _)| *kind == ResourceType::Listener);
     for (_, resource) in listeners {
         let listener = Listener::decode(&*resource.body).unwrap_or_default();
-        for chain in &listener.filter_chains {
+        let chains = listener.filter_chains.iter();
+        let chains = chains.filter_map(|chain| Some((chain.name.as_str(), clusters_of_chain(chain)?)));
+        for (name, clusters) in chains.chain(proxies(&listener).unwrap_or_default()) {
             // The name ends with the host of the route; chains of HTTPProxies are named after their hosts alone.
-            let Some((_, host)) = chain.name.strip_prefix("stream/").and_then(|name| name.rsplit_once('/')) else {
+            let Some((_, host)) = name.strip_prefix("stream/").and_then(|name| name.rsplit_once('/')) else {
                 continue;
             };
-            let Some(clusters) = clusters_of_chain(chain) else { continue };
             let owners: Vec<&ObjectKey> = routes(stage).filter(|key| claims(stage, key, host)).collect();
             let node = &envoy.id.node;
             if owners.is_empty() {

@@ -313,8 +313,10 @@ fn request_headers(entry: &Value) -> Option<Value> {
 fn service(name: &str, document: &Value) -> Vec<Value> {
     let port = document.get("port").cloned().unwrap_or_else(|| 80.into());
     let mut entry = json!({ "name": "http", "port": port });
-    if let (Some(fields), Some(protocol)) = (entry.as_object_mut(), document.get("appProtocol")) {
-        fields.insert("appProtocol".into(), protocol.clone());
+    for field in ["appProtocol", "protocol"] {
+        if let (Some(fields), Some(value)) = (entry.as_object_mut(), document.get(field)) {
+            fields.insert(field.into(), value.clone());
+        }
     }
     vec![object("v1", "Service", name, document, json!({ "ports": [entry] })), slice(name, document)]
 }

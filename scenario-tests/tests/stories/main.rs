@@ -44,6 +44,7 @@ mod sets;
 mod silence;
 mod tls;
 mod tls_routes;
+mod udp_routes;
 mod weights;
 mod xds_access;
 
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         filters::stories(),
         frontend::stories(),
         tls_routes::stories(),
+        udp_routes::stories(),
         gateways::stories(),
         grpc::stories(),
         harness::stories(),

@@ -18,7 +18,7 @@ use holdfast_test_support::matches::choices;
 /// Default number of broken objects for each input.
 const SEEDS: u64 = 40;
 /// Kinds with stored versions.
-const KEPT: [&str; 17] = [
+const KEPT: [&str; 18] = [
     "Backend",
     "BackendConfigPolicy",
     "BackendTLSPolicy",
@@ -36,6 +36,7 @@ const KEPT: [&str; 17] = [
     "TCPRoute",
     "TLSRoute",
     "TrafficPolicy",
+    "UDPRoute",
 ];
 /// The time at which all versions in this test were proven good, in Unix seconds.
 const SINCE: i64 = 1_700_000_000;

@@ -28,10 +28,14 @@ pub const REFERENCE_GRANT: &str = "ReferenceGrant";
 pub const TCP_ROUTE: &str = "TCPRoute";
 /// `TLSRoute` of Gateway API.
 pub const TLS_ROUTE: &str = "TLSRoute";
+/// `UDPRoute` of Gateway API.
+pub const UDP_ROUTE: &str = "UDPRoute";
 /// Kinds of routes of Gateway API.
-pub const ROUTES: [&str; 4] = [GRPC_ROUTE, HTTP_ROUTE, TCP_ROUTE, TLS_ROUTE];
-/// Kinds of routes of connections.
-pub const STREAM_ROUTES: [&str; 2] = [TCP_ROUTE, TLS_ROUTE];
+pub const ROUTES: [&str; 5] = [GRPC_ROUTE, HTTP_ROUTE, TCP_ROUTE, TLS_ROUTE, UDP_ROUTE];
+/// Kinds of routes of connections and datagrams.
+pub const STREAM_ROUTES: [&str; 3] = [TCP_ROUTE, TLS_ROUTE, UDP_ROUTE];
+/// Kinds of routes of which one has everything that a listener receives: no hostname distinguishes them.
+pub const PORT_ROUTES: [&str; 2] = [TCP_ROUTE, UDP_ROUTE];
 /// `ExtensionService` of Contour.
 pub const EXTENSION_SERVICE: &str = "ExtensionService";
 /// `HTTPProxy` of Contour.

@@ -40,7 +40,7 @@ pub enum Body {
     HttpRoute(Arc<gateway::route::GatewayRoute<gateway::http_route::HttpRule>>),
     /// `gateway.networking.k8s.io` GRPCRoute.
     GrpcRoute(Arc<gateway::route::GatewayRoute<gateway::grpc_route::GrpcRule>>),
-    /// `gateway.networking.k8s.io` TCPRoute and TLSRoute.
+    /// `gateway.networking.k8s.io` TCPRoute, TLSRoute and UDPRoute.
     StreamRoute(Arc<gateway::route::GatewayRoute<gateway::stream_route::StreamRule>>),
     /// `gateway.networking.k8s.io` BackendTLSPolicy.
     BackendTlsPolicy(Arc<gateway::backend_tls::BackendTlsPolicy>),

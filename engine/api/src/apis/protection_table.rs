@@ -64,7 +64,7 @@ fn sheets() -> [(&'static str, Vec<Row>); 11] {
     [
         ("Rules of an HTTPRoute", Sheet::of(&HttpRule::default(), false).rows),
         ("Rules of a GRPCRoute", Sheet::of(&GrpcRule::default(), false).rows),
-        ("Rule of a TCPRoute or TLSRoute", Sheet::of(&StreamRule::default(), false).rows),
+        ("Rule of a TCPRoute, TLSRoute or UDPRoute", Sheet::of(&StreamRule::default(), false).rows),
         ("Routes of an HTTPProxy", proxy),
         ("TrafficPolicy", Sheet::of(&TrafficSpec::default(), false).rows),
         ("ListenerPolicy", ListenerSpec::default().at(None, false).rows),

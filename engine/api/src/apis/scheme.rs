@@ -278,7 +278,7 @@ pub const KINDS: &[Kind] = &[
         scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::Yes("its rule; parents are those of today"),
-        decode: gateway::stream_route::decode_tcp,
+        decode: gateway::stream_route::decode_port,
     },
     Kind {
         group: gateway::GROUP,
@@ -289,6 +289,16 @@ pub const KINDS: &[Kind] = &[
         has_status: true,
         backfill: Backfill::Yes("its rule; parents and hostnames are those of today"),
         decode: gateway::stream_route::decode_tls,
+    },
+    Kind {
+        group: gateway::GROUP,
+        versions: &["v1", "v1alpha2"],
+        kind: kinds::UDP_ROUTE,
+        plural: "udproutes",
+        scope: ResourceScope::Namespaced,
+        has_status: true,
+        backfill: Backfill::Yes("its rule; parents are those of today"),
+        decode: gateway::stream_route::decode_port,
     },
     Kind {
         group: contour::GROUP,

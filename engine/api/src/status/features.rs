@@ -4,7 +4,7 @@
 //! configuration.
 
 /// Supported features, in order.
-const SUPPORTED: [&str; 41] = [
+const SUPPORTED: [&str; 42] = [
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
     "GRPCRoute",
@@ -46,6 +46,7 @@ const SUPPORTED: [&str; 41] = [
     "TLSRoute",
     "TLSRouteModeMixed",
     "TLSRouteModeTerminate",
+    "UDPRoute",
 ];
 /// Further features where Holdfast creates Envoys for Gateways.
 const WITH_DATA_PLANES: [&str; 2] = ["GatewayAddressEmpty", "GatewayInfrastructurePropagation"];

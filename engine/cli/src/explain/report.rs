@@ -11,6 +11,7 @@ use holdfast_engine::report::{GatewayView, ListenerView, ReplacementView};
 use holdfast_envoy::explain::answer::ExplainedAnswer;
 use holdfast_envoy::explain::request::ExplainRequest;
 use holdfast_envoy::explain::{Explanation, RouteCandidate, explain};
+use holdfast_envoy::model::port::BoundPort;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::query::chain_units::UnservedListener;
@@ -351,7 +352,7 @@ fn unserved_elsewhere(facts: &ExplainFacts, gateway: &str, request: &ExplainRequ
 /// Returns whether a request may be meant for a listener that serves none.
 fn may_be_meant(listener: &UnservedListener, request: &ExplainRequest) -> bool {
     let host = Host::new(Some(&request.chain_host().to_ascii_lowercase().into()));
-    listener.port == request.port && (request.tls || !listener.tls) && listener.host.covers(&host)
+    listener.port == BoundPort::tcp(request.port) && (request.tls || !listener.tls) && listener.host.covers(&host)
 }
 
 /// Returns the replacement that the route of the request is, or that a part of its requests gets.

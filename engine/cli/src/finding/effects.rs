@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::kinds;
 use holdfast_engine::health::Severity;
 use holdfast_engine::health::view::{Gets, ServedInstead};
 
@@ -31,6 +32,8 @@ fn gets(served: &ServedInstead, limits: ShownLimits) -> String {
     let what = match &served.gets {
         Gets::Status { status } => format!("{section} answers {status}"),
         Gets::Share { status } => format!("a share of the requests to {section} gets status {status}"),
+        Gets::Refused if is_of_datagrams(served) => format!("datagrams to {section} are dropped"),
+        Gets::RefusedShare if is_of_datagrams(served) => format!("a share of the datagrams to {section} is dropped"),
         Gets::Refused => format!("connections to {section} are refused"),
         Gets::RefusedShare => format!("a share of the connections to {section} is closed"),
         Gets::Untrusted | Gets::UntrustedWithoutEcdsa => untrusted(&served.gets, &section),
@@ -65,6 +68,11 @@ fn gets(served: &ServedInstead, limits: ShownLimits) -> String {
     let hosts = hosts(&served.hosts, limits);
     let paths = listed(served.paths.iter().map(|path| &**path), limits);
     if paths.is_empty() { format!("{what}: {hosts}") } else { format!("{what}: {hosts} {paths}") }
+}
+
+/// Whether the object forwards datagrams.
+fn is_of_datagrams(served: &ServedInstead) -> bool {
+    *served.object.kind == *kinds::UDP_ROUTE
 }
 
 /// The part of an object.

@@ -12,6 +12,13 @@ use prost::encoding::{DecodeContext, WireType, decode_key, encode_key, encode_va
 const NAME: u32 = 1;
 /// `Listener.bind_to_port`.
 const BIND_TO_PORT: u32 = 26;
+/// `Listener.udp_listener_config`, which only a UDP listener has.
+const UDP_LISTENER_CONFIG: u32 = 18;
+/// `Listener.address`, `Address.socket_address`, and its `address` and `port_value`.
+const ADDRESS: u32 = 2;
+const SOCKET_ADDRESS: u32 = 1;
+const SOCKET_IP: u32 = 2;
+const SOCKET_PORT: u32 = 3;
 /// `Cluster.eds_cluster_config`, and `service_name` in it.
 const EDS_CLUSTER_CONFIG: u32 = 3;
 const SERVICE_NAME: u32 = 2;
@@ -34,12 +41,26 @@ pub(super) fn renamed(body: &Bytes, name: &str) -> Bytes {
     bytes.into()
 }
 
-/// A listener under another name that does not bind its address.
+/// A listener under another name that does not bind its address. Envoy binds each UDP listener: it gets a free port of
+/// loopback.
 pub(super) fn unbound(body: &Bytes, name: &str) -> Bytes {
     let mut bytes = copied(body);
     put(&mut bytes, NAME, name.as_bytes());
-    put(&mut bytes, BIND_TO_PORT, FALSE);
+    match fields(body).any(|field| field == UDP_LISTENER_CONFIG) {
+        true => put(&mut bytes, ADDRESS, &of_loopback()),
+        false => put(&mut bytes, BIND_TO_PORT, FALSE),
+    }
     bytes.into()
+}
+
+/// An `Address` with a free port of loopback, which keeps the protocol of the address that it is merged into.
+fn of_loopback() -> Vec<u8> {
+    let (mut socket, mut address) = (Vec::new(), Vec::new());
+    put(&mut socket, SOCKET_IP, b"127.0.0.1");
+    encode_key(SOCKET_PORT, WireType::Varint, &mut socket);
+    encode_varint(0, &mut socket);
+    put(&mut address, SOCKET_ADDRESS, &socket);
+    address
 }
 
 /// A cluster under another name, with separate endpoints, for which initialization does not wait.
@@ -103,14 +124,20 @@ fn put(bytes: &mut Vec<u8>, field: u32, content: &[u8]) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
+    use std::sync::Arc;
+
     use envoy_types::pb::envoy::config::cluster::v3::Cluster;
     use envoy_types::pb::envoy::config::cluster::v3::cluster::EdsClusterConfig;
+    use envoy_types::pb::envoy::config::core::v3::address::Address;
+    use envoy_types::pb::envoy::config::core::v3::socket_address::Protocol;
     use envoy_types::pb::envoy::config::listener::v3::Listener;
     use envoy_types::pb::envoy::config::route::v3::{RouteConfiguration, VirtualHost};
     use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::Secret;
     use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::secret::Type;
     use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
-    use holdfast_envoy::encode::slots;
+    use holdfast_envoy::encode::listener::{GatewayPort, encode};
+    use holdfast_envoy::encode::{endpoints, slots};
+    use holdfast_envoy::model::port::Transport;
     use prost::Message;
 
     use super::*;
@@ -131,6 +158,18 @@ mod tests {
             let unbound = Listener::decode(unbound(&listener.encode_to_vec().into(), "slot")).unwrap();
             assert_eq!((&*unbound.name, unbound.bind_to_port), ("slot", Some(BoolValue { value: false })));
         }
+    }
+
+    #[test]
+    fn a_listener_of_datagrams_binds_a_free_port_of_loopback() {
+        let address = ([10, 0, 0, 1], 53).into();
+        let port = GatewayPort { address, transport: Transport::Udp, chains: Vec::new(), socket: Arc::default() };
+        let unbound = Listener::decode(unbound(&encode(&port), "slot")).unwrap();
+        let mut wanted = endpoints::address(([127, 0, 0, 1], 0).into());
+        if let Some(Address::SocketAddress(socket)) = &mut wanted.address {
+            socket.set_protocol(Protocol::Udp);
+        }
+        assert_eq!((&*unbound.name, unbound.bind_to_port, unbound.address), ("slot", None, Some(wanted)));
     }
 
     #[test]

@@ -21,10 +21,12 @@ use envoy_types::pb::google::protobuf::{Any, UInt32Value};
 use prost::Message;
 
 use super::{endpoints, names, seconds};
+use crate::features::datagrams::SESSIONS_MAX;
 use crate::features::remote::{CircuitBreakerLimits, DnsHost, Family, Group, Remote};
 use crate::features::upstream::{ClientIdentity, Upstream};
 use crate::features::upstream_filters::Special;
 use crate::features::wall;
+use crate::model::port::Transport;
 use crate::model::{BackendCluster, BackendProtocol, EndpointSource};
 
 /// Connect timeout of backends, in seconds.
@@ -74,6 +76,13 @@ pub fn encode(backend: &BackendCluster, identity: &ClientIdentity) -> Bytes {
         EndpointSource::Function(function) => function.hosts.apply(&mut cluster),
     }
     upstream.look_up(&mut cluster);
+    if backend.service().is_some_and(|service| service.transport == Transport::Udp) {
+        // The sessions of datagrams count as connections.
+        let limit = || Thresholds { max_connections: Some(UInt32Value { value: SESSIONS_MAX }), ..Default::default() };
+        cluster
+            .circuit_breakers
+            .get_or_insert_with(|| CircuitBreakers { thresholds: vec![limit()], ..Default::default() });
+    }
     cluster.encode_to_vec().into()
 }
 

@@ -1,4 +1,5 @@
-//! Listeners: one for each port, with a filter chain for each HTTPS listener of the Gateway.
+//! Listeners: one for each port, with a filter chain for each HTTPS listener of the Gateway. A UDP port has a listener
+//! filter instead, which is called a chain here too.
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/configuration/best_practices/edge>
 
@@ -6,7 +7,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use envoy_types::pb::envoy::config::core::v3::address::Address as AddressKind;
 use envoy_types::pb::envoy::config::core::v3::http_protocol_options::HeadersWithUnderscoresAction;
+use envoy_types::pb::envoy::config::core::v3::socket_address::Protocol;
 use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
 use envoy_types::pb::envoy::config::core::v3::{Http2ProtocolOptions, HttpProtocolOptions, TransportSocket};
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType as FilterConfig;
@@ -37,10 +40,12 @@ use crate::features::chain::{self, ChainFilter};
 use crate::features::client_certificate::{ClientCertificates, ForwardedDetails};
 use crate::features::connection::{ListenerSettings, guard, health_check};
 use crate::features::cookies;
+use crate::features::datagrams;
 use crate::features::ext_proc::FilterPlace;
 use crate::features::filters::{ACCESS, BEFORE, CONTENT, Filter as Known};
 use crate::features::ip_filter;
 use crate::features::stream::Stream;
+use crate::model::port::{BoundPort, Transport};
 use crate::model::table::TableName;
 
 /// ALPN protocols of HTTP over TLS.
@@ -59,6 +64,8 @@ pub struct TlsVersions {
 pub struct GatewayPort {
     /// Address that the listener binds.
     pub address: SocketAddr,
+    /// Transport protocol of the port.
+    pub transport: Transport,
     /// Filter chains of the listener.
     pub chains: Vec<Chain>,
     /// Settings of the socket.
@@ -124,6 +131,20 @@ pub enum Chain {
         /// Name of the listener.
         name: Arc<str>,
     },
+    /// Every datagram of a UDP port.
+    Datagrams {
+        /// Name of the listener, with the host if a route has it.
+        name: Arc<str>,
+        /// Destination of datagrams; they are dropped where it is unset.
+        to: Option<Arc<Stream>>,
+    },
+}
+
+impl GatewayPort {
+    /// Returns the port.
+    pub fn bound(&self) -> BoundPort {
+        BoundPort { number: self.address.port(), transport: self.transport }
+    }
 }
 
 /// Settings of TLS termination.
@@ -139,6 +160,9 @@ pub struct ChainTls {
 
 /// Returns the listener of a port.
 pub fn encode(port: &GatewayPort) -> Bytes {
+    if port.transport == Transport::Udp {
+        return of_datagrams(port);
+    }
     let is_plain =
         |chain: &Chain| matches!(chain, Chain::Http { .. } | Chain::StreamAll { .. } | Chain::RefuseAll { .. });
     let tls = !port.chains.iter().all(is_plain);
@@ -148,10 +172,10 @@ pub fn encode(port: &GatewayPort) -> Bytes {
         ..Default::default()
     };
     let mut listener = Listener {
-        name: names::listener(port.address.port()),
+        name: names::listener(port.bound()),
         address: Some(endpoints::address(port.address)),
         listener_filters: if tls { vec![inspector] } else { vec![] },
-        filter_chains: port.chains.iter().map(filter_chain).collect(),
+        filter_chains: port.chains.iter().filter_map(filter_chain).collect(),
         per_connection_buffer_limit_bytes: Some(UInt32Value { value: CONNECTION_BUFFER_BYTES }),
         ..Default::default()
     };
@@ -159,8 +183,30 @@ pub fn encode(port: &GatewayPort) -> Bytes {
     listener.encode_to_vec().into()
 }
 
-fn filter_chain(chain: &Chain) -> FilterChain {
-    match chain {
+/// Returns the listener of a UDP port. Settings of sockets are about connections.
+fn of_datagrams(port: &GatewayPort) -> Bytes {
+    let mut address = endpoints::address(port.address);
+    if let Some(AddressKind::SocketAddress(socket)) = &mut address.address {
+        socket.set_protocol(Protocol::Udp);
+    }
+    let filter = |chain: &Chain| match chain {
+        Chain::Datagrams { name, to: Some(to) } => Some(datagrams::filter(&names::stream(name), Some(to))),
+        Chain::Datagrams { name, to: None } => Some(datagrams::filter(&names::refusal(name), None)),
+        _ => None,
+    };
+    let listener = Listener {
+        name: names::listener(port.bound()),
+        address: Some(address),
+        listener_filters: port.chains.iter().filter_map(filter).collect(),
+        udp_listener_config: Some(datagrams::listener_config()),
+        ..Default::default()
+    };
+    listener.encode_to_vec().into()
+}
+
+/// Returns a filter chain; `None` for datagrams, which have none.
+fn filter_chain(chain: &Chain) -> Option<FilterChain> {
+    let chain = match chain {
         Chain::Http { table, proxies, filters, settings } => FilterChain {
             name: names::route_configuration(table),
             filters: vec![connection_manager(names::route_configuration(table), *proxies, filters, None, settings)],
@@ -201,7 +247,9 @@ fn filter_chain(chain: &Chain) -> FilterChain {
         }
         Chain::Refuse { host, name } => refusal(names::refusal(name), server_names(host.as_deref())),
         Chain::RefuseAll { name } => refusal(names::refusal(name), None),
-    }
+        Chain::Datagrams { .. } => return None,
+    };
+    Some(chain)
 }
 
 /// The filter that closes the connection without a response.

@@ -6,6 +6,7 @@ use holdfast_api::section::ObjectSection;
 use holdfast_graph::ObjectKey;
 
 use crate::features::remote::Remote;
+use crate::model::port::{BoundPort, Transport};
 use crate::model::table::{Host, TableName};
 use crate::model::{BackendCluster, BackendProtocol, EndpointSource, ServicePort};
 
@@ -65,10 +66,22 @@ pub fn group(owner: &ObjectKey) -> String {
     format!("extension/{}/{}", owner.namespace, owner.name)
 }
 
-/// Returns the name of the endpoints of a Service's port, independent of the protocol.
+/// What follows the number of a UDP port in names.
+const UDP: &str = "/udp";
+
+/// Returns what follows the number of a port in names.
+fn of_transport(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Tcp => "",
+        Transport::Udp => UDP,
+    }
+}
+
+/// Returns the name of the endpoints of a Service's port, independent of the protocol above TCP.
 pub fn endpoints(service: &ServicePort) -> String {
     let health = service.health.map(|port| format!("/health-{port}")).unwrap_or_default();
-    format!("service/{}/{}/{}{health}", service.key.namespace, service.key.name, service.port)
+    let transport = of_transport(service.transport);
+    format!("service/{}/{}/{}{transport}{health}", service.key.namespace, service.key.name, service.port)
 }
 
 /// Returns the port of a Service from the name of its endpoints.
@@ -79,7 +92,11 @@ pub fn service_port(endpoints: &str) -> Option<ServicePort> {
         Some((port, health)) => (port, Some(health.parse().ok()?)),
         None => (rest, None),
     };
-    Some(ServicePort { key: scheme::service_key(namespace, name), port: port.parse().ok()?, health })
+    let (port, transport) = match port.strip_suffix(UDP) {
+        Some(port) => (port, Transport::Udp),
+        None => (port, Transport::Tcp),
+    };
+    Some(ServicePort { key: scheme::service_key(namespace, name), port: port.parse().ok()?, transport, health })
 }
 
 /// Returns the name of a certificate.
@@ -103,8 +120,8 @@ pub(crate) fn login_cookies(owner: &ObjectKey) -> String {
 }
 
 /// Returns the name of the listener of a port.
-pub fn listener(port: u16) -> String {
-    format!("listener/{port}")
+pub fn listener(port: BoundPort) -> String {
+    format!("listener/{}{}", port.number, of_transport(port.transport))
 }
 
 /// Returns the name of a route configuration: one for each plain port, one for each HTTPS listener.
@@ -293,12 +310,18 @@ mod tests {
 
     #[test]
     fn the_backend_of_a_cluster_is_in_its_name() {
-        let service = |health| ServicePort { key: scheme::service_key("shop", "cart"), port: 80, health };
-        for (health, protocol) in [(None, BackendProtocol::Http1), (Some(81), BackendProtocol::H2c)] {
-            let place = EndpointSource::Service(service(health));
+        let service =
+            |transport, health| ServicePort { key: scheme::service_key("shop", "cart"), port: 80, transport, health };
+        for (service, protocol) in [
+            (service(Transport::Tcp, None), BackendProtocol::Http1),
+            (service(Transport::Tcp, Some(81)), BackendProtocol::H2c),
+            (service(Transport::Udp, None), BackendProtocol::Http1),
+            (service(Transport::Udp, Some(81)), BackendProtocol::Http1),
+        ] {
+            let place = EndpointSource::Service(service.clone());
             let name = cluster(&BackendCluster { place, protocol, tuned: None });
             assert_eq!(backend(&name), Some((scheme::service_key("shop", "cart"), Some(80))), "{name}");
-            assert_eq!(service_port(&endpoints(&service(health))), Some(service(health)));
+            assert_eq!(service_port(&endpoints(&service)), Some(service));
         }
         let written = key(kgateway::GROUP, kinds::BACKEND);
         assert_eq!(backend(&format!("{}/h2c", of_backend(&written))), Some((written, None)));

@@ -224,13 +224,19 @@ mod tests {
     use super::*;
     use crate::encode::{cluster, endpoints};
     use crate::features::upstream::ClientIdentity;
+    use crate::model::port::Transport;
     use crate::model::{BackendCluster, BackendProtocol, EndpointSource, ServicePort};
 
     /// Resources with Services that have so many endpoints each.
     fn resources(services: &[(&str, u8)]) -> Snapshot {
         let mut resources = Snapshot::default();
         for (name, count) in services {
-            let service = ServicePort { key: ObjectKey::new("", "Service", "shop", *name), port: 80, health: None };
+            let service = ServicePort {
+                key: ObjectKey::new("", "Service", "shop", *name),
+                port: 80,
+                transport: Transport::Tcp,
+                health: None,
+            };
             let addresses = (0..*count).map(|last| (([127, 0, 0, last], 80).into(), None)).collect();
             let body = endpoints::encode(&service, &addresses);
             let resource = Resource::new(names::endpoints(&service), body, Origins::default());

@@ -1,7 +1,7 @@
 //! The filter chain of a connection.
 
 use envoy_types::pb::envoy::config::core::v3::address::Address;
-use envoy_types::pb::envoy::config::core::v3::socket_address::PortSpecifier;
+use envoy_types::pb::envoy::config::core::v3::socket_address::{PortSpecifier, Protocol};
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType;
 use envoy_types::pb::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener};
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
@@ -37,9 +37,12 @@ pub(super) enum ChainEnd {
     Http(Box<HttpConnectionManager>),
 }
 
-/// Returns the port that a listener binds.
+/// Returns the port at which a listener accepts connections.
 pub(super) fn port(listener: &Listener) -> Option<u32> {
     let Address::SocketAddress(address) = listener.address.as_ref()?.address.as_ref()? else { return None };
+    if address.protocol() == Protocol::Udp {
+        return None;
+    }
     match address.port_specifier.as_ref()? {
         PortSpecifier::PortValue(port) => Some(*port),
         PortSpecifier::NamedPort(_) => None,

@@ -16,6 +16,7 @@ pub mod connection;
 pub mod cookies;
 pub mod cors;
 pub mod csrf;
+pub mod datagrams;
 pub mod deny_response;
 pub mod ext_auth;
 pub mod ext_proc;

@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType as FilterConfig;
-use envoy_types::pb::envoy::config::listener::v3::{FilterChain, Listener};
+use envoy_types::pb::envoy::config::listener::v3::{FilterChain, Listener, ListenerFilter};
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
+use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3::UdpProxyConfig;
 use holdfast_graph::Content;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use prost::{Message, Name};
@@ -18,6 +19,7 @@ use super::content;
 use crate::encode::listener::{http_filter, own_filter};
 use crate::features::chain::ChainFilter;
 use crate::features::connection::{ListenerSettings, health_check};
+use crate::features::datagrams;
 
 /// `HttpConnectionManager.http_filters`.
 const FILTERS_FIELD: u32 = 5;
@@ -46,6 +48,10 @@ pub struct ChainParts {
 pub fn parts(body: &[u8]) -> Vec<ChainParts> {
     let Ok(mut listener) = Listener::decode(body) else { return Vec::new() };
     let chains = std::mem::take(&mut listener.filter_chains);
+    let (datagrams, others) = std::mem::take(&mut listener.listener_filters)
+        .into_iter()
+        .partition(|filter| datagrams::config(filter).is_some());
+    listener.listener_filters = others;
     let place = listener.encode_to_vec();
     let part = |mut chain: FilterChain| {
         let filters = take(&mut chain, &|_| false);
@@ -54,13 +60,27 @@ pub fn parts(body: &[u8]) -> Vec<ChainParts> {
         let forwarding = forwarding(&chain).map(|own| content(&[place.as_slice(), &own].concat()));
         ChainParts { name: chain.name, own: content(&own), placed: content(&placed), filters, forwarding }
     };
-    chains.into_iter().map(part).collect()
+    let datagrams: Vec<ListenerFilter> = datagrams;
+    chains.into_iter().map(part).chain(datagrams.into_iter().map(|filter| of_datagrams(filter, &place))).collect()
+}
+
+/// Returns the parts of the filter of a UDP port, which is its only chain.
+fn of_datagrams(filter: ListenerFilter, place: &[u8]) -> ChainParts {
+    let own = filter.encode_to_vec();
+    let placed = |own: &[u8]| content(&[place, own].concat());
+    let forwarding = datagrams::config(&filter).filter(|proxy| !datagrams::is_refusal(proxy)).map(|proxy| {
+        // The name of the statistics contains the name of the listener.
+        let proxy = UdpProxyConfig { stat_prefix: String::new(), ..proxy };
+        placed(&datagrams::encoded(String::new(), &proxy).encode_to_vec())
+    });
+    ChainParts { name: filter.name, own: content(&own), placed: placed(&own), filters: Vec::new(), forwarding }
 }
 
 /// Returns a listener without the named chains, and without some filters and texts of the other chains.
 pub fn without(body: &Bytes, chains: &BTreeSet<String>, left_out: &dyn Fn(&Content) -> bool) -> Bytes {
     let Ok(mut listener) = Listener::decode(&**body) else { return body.clone() };
     listener.filter_chains.retain(|chain| !chains.contains(&chain.name));
+    listener.listener_filters.retain(|filter| !chains.contains(&filter.name));
     for chain in &mut listener.filter_chains {
         take(chain, &|content| !left_out(content));
     }

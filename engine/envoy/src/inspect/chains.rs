@@ -13,7 +13,7 @@ use prost::Message;
 
 use crate::encode::listener::{REFUSAL, refusal};
 use crate::encode::names;
-use crate::features::stream;
+use crate::features::{datagrams, stream};
 
 /// A filter chain of a held listener, beside the desired one for the same connections.
 pub struct HeldChain<'a> {
@@ -46,7 +46,7 @@ pub fn close(held: &[u8], desired: Option<&[u8]>, must_close: impl Fn(&HeldChain
         Some(bytes) => Listener::decode(bytes).ok()?,
         None => Listener::default(),
     };
-    let mut any = false;
+    let mut any = close_datagrams(&mut held, &desired);
     for chain in &mut held.filter_chains {
         let wanted = desired.filter_chains.iter().find(|other| other.filter_chain_match == chain.filter_chain_match);
         if !is_refusal(chain) && must_close(&HeldChain { held: chain, desired: wanted }) {
@@ -55,6 +55,20 @@ pub fn close(held: &[u8], desired: Option<&[u8]>, must_close: impl Fn(&HeldChain
         }
     }
     any.then(|| held.encode_to_vec().into())
+}
+
+/// Drops the datagrams of a held listener that the desired listener does not forward.
+fn close_datagrams(held: &mut Listener, desired: &Listener) -> bool {
+    let mut any = false;
+    for filter in &mut held.listener_filters {
+        let forwards = |proxy| !datagrams::is_refusal(&proxy);
+        let is_wanted = || desired.listener_filters.iter().any(|wanted| wanted.name == filter.name);
+        if datagrams::config(filter).is_some_and(forwards) && !is_wanted() {
+            any = true;
+            *filter = datagrams::filter(&names::closed_chain(&filter.name), None);
+        }
+    }
+    any
 }
 
 /// Checks whether a chain is for TLS. A chain without TLS serves all hosts of its port, and its routes are closed one
@@ -115,11 +129,13 @@ mod tests {
     use crate::features::client_certificate::{ClientCertificates, ClientValidationContext};
     use crate::features::ip_filter::{IpFilter, IpRange};
     use crate::features::stream::Stream;
+    use crate::model::port::Transport;
     use crate::model::table::TableName;
     use crate::model::{BackendCluster, BackendProtocol, EndpointSource, ServicePort};
 
     fn listener(chains: Vec<Chain>) -> Bytes {
-        encode(&GatewayPort { address: ([127, 0, 0, 1], 8443).into(), chains, socket: Arc::default() })
+        let address = ([127, 0, 0, 1], 8443).into();
+        encode(&GatewayPort { address, transport: Transport::Tcp, chains, socket: Arc::default() })
     }
 
     fn tls(clients: Option<(bool, &'static [u8])>) -> ChainTls {
@@ -145,7 +161,12 @@ mod tests {
     }
 
     fn stream(host: &str, from: Option<&str>) -> Chain {
-        let service = ServicePort { key: ObjectKey::new("", "Service", "shop", "a"), port: 80, health: None };
+        let service = ServicePort {
+            key: ObjectKey::new("", "Service", "shop", "a"),
+            port: 80,
+            transport: Transport::Tcp,
+            health: None,
+        };
         let range = |text| IpRange::read(false, text).map(|range| IpFilter { allow: true, ranges: vec![range] });
         let to = Stream {
             backends: vec![(
@@ -208,6 +229,33 @@ mod tests {
                 assert_eq!(kept.len(), if stays { 2 } else { 1 }, "{row}, {meanwhile}: {kept:?}");
             }
         }
+    }
+
+    #[test]
+    fn held_datagrams_are_forwarded_as_long_as_the_desired_listener_forwards_some() {
+        let never = |_: &HeldChain<'_>| false;
+        let of = |chains: Vec<Chain>| {
+            let address = ([127, 0, 0, 1], 53).into();
+            encode(&GatewayPort { address, transport: Transport::Udp, chains, socket: Arc::default() })
+        };
+        let forwards = |name: &str| {
+            let Chain::Stream { to, .. } = stream(name, None) else { return Vec::new() };
+            vec![Chain::Datagrams { name: name.into(), to: Some(to) }]
+        };
+        let drops = |name: &str| vec![Chain::Datagrams { name: name.into(), to: None }];
+        let held = of(forwards("dns/*"));
+        assert_eq!(close(&held, Some(&of(forwards("dns/*"))), never), None);
+        let names = |listener: &Bytes| -> Vec<(String, bool)> {
+            let Ok(listener) = Listener::decode(&listener[..]) else { return Vec::new() };
+            let filters = listener.listener_filters.iter();
+            let drops = |filter| datagrams::config(filter).is_some_and(|proxy| datagrams::is_refusal(&proxy));
+            filters.map(|filter| (filter.name.clone(), drops(filter))).collect()
+        };
+        for desired in [Some(of(drops("dns/*"))), Some(of(forwards("other/*"))), None] {
+            let closed = close(&held, desired.as_deref(), never);
+            assert_eq!(closed.as_ref().map(names), Some(vec![("closed/stream/dns/*".to_owned(), true)]));
+        }
+        assert_eq!(close(&of(drops("dns/*")), None, never), None);
     }
 
     #[test]

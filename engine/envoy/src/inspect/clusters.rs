@@ -53,12 +53,18 @@ mod tests {
 
     use super::*;
     use crate::encode::cluster::encode;
+    use crate::model::port::Transport;
     use crate::model::{BackendCluster, BackendProtocol, EndpointSource, ServicePort};
 
     #[test]
     fn names_do_not_count_and_everything_else_does() {
         let backend = |name: &str, protocol, tuned| {
-            let service = ServicePort { key: ObjectKey::new("", "Service", "shop", name), port: 80, health: None };
+            let service = ServicePort {
+                key: ObjectKey::new("", "Service", "shop", name),
+                port: 80,
+                transport: Transport::Tcp,
+                health: None,
+            };
             let backend = BackendCluster { place: EndpointSource::Service(service), protocol, tuned };
             shape(&encode(&backend, &ClientIdentity::Anonymous))
         };

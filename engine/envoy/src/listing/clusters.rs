@@ -110,10 +110,16 @@ mod tests {
     use super::*;
     use crate::encode::endpoints;
     use crate::model::ServicePort;
+    use crate::model::port::Transport;
 
     #[test]
     fn addresses_are_shown_up_to_a_limit() {
-        let service = ServicePort { key: ObjectKey::new("", "Service", "shop", "a"), port: 80, health: None };
+        let service = ServicePort {
+            key: ObjectKey::new("", "Service", "shop", "a"),
+            port: 80,
+            transport: Transport::Tcp,
+            health: None,
+        };
         let shown = |count: u8| {
             let addresses = (0..count).map(|last| (([10, 0, 0, last], 80).into(), None)).collect();
             let body = endpoints::encode(&service, &addresses);

@@ -10,6 +10,7 @@ use holdfast_xds::Resource;
 use prost::{Message, Name};
 
 use super::{ListedEntry, origins};
+use crate::features::datagrams;
 
 pub(super) fn entries(resource: &Resource) -> Vec<ListedEntry> {
     let Ok(listener) = Listener::decode(&*resource.body) else { return ListedEntry::undecodable(resource) };
@@ -17,7 +18,13 @@ pub(super) fn entries(resource: &Resource) -> Vec<ListedEntry> {
     let is_route = |key: &ObjectKey| *key.kind == *kinds::HTTP_PROXY || kinds::ROUTES.contains(&&*key.kind);
     let owners: Vec<ObjectKey> = origins(&resource.origins).filter(|key| !is_route(key)).collect();
     let chains = listener.filter_chains.iter().chain(&listener.default_filter_chain);
-    chains.map(|chain| ListedEntry::new(resource, matches(chain), action(chain)).owned_by(owners.clone())).collect()
+    let chains = chains.map(|chain| (matches(chain), action(chain)));
+    let datagrams = listener.listener_filters.iter().filter_map(datagrams::config).map(|proxy| {
+        let action = if datagrams::is_refusal(&proxy) { "dropped" } else { "forwarded" };
+        ("datagrams".to_owned(), action.to_owned())
+    });
+    let entries = chains.chain(datagrams);
+    entries.map(|(matches, action)| ListedEntry::new(resource, matches, action).owned_by(owners.clone())).collect()
 }
 
 fn matches(chain: &FilterChain) -> String {

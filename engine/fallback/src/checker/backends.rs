@@ -64,7 +64,7 @@ pub(super) fn wrong(
     if service.external_name {
         return Some(format!("Service {} is a name outside the cluster", target.key.namespaced_name()));
     }
-    if !service.ports.iter().any(|port| port.port == target.port && &*port.protocol == "TCP") {
+    if !service.ports.iter().any(|port| port.port == target.port && &*port.protocol == target.transport.name()) {
         return Some(format!("there is no port {target}"));
     }
     let allowed = today.allows(GROUP, &route.kind, &route.namespace, &target.key);

@@ -203,7 +203,8 @@ fn allows_route(listener: &ListenerPlan, route: &ObjectKey, world: &World<'_>, t
 /// Checks whether requests for a host reach this listener, and not a more specific listener of its port.
 fn has(listener: &ListenerPlan, host: &str, gateway: &GatewayPlan) -> bool {
     let own = weight(listener);
-    let others = gateway.listeners.iter().filter(|other| other.name != listener.name && other.port == listener.port);
+    let others =
+        gateway.listeners.iter().filter(|other| other.name != listener.name && other.bound() == listener.bound());
     let mut nearer = others.filter(|other| other.state != ListenerState::Out && weight(other) > own);
     !nearer.any(|other| includes(other.hostname.as_deref().unwrap_or("*"), host))
 }

@@ -123,12 +123,12 @@ fn keeps_endpoints(engine: &Engine, service: &ServicePort) -> bool {
 }
 
 fn why_empty(engine: &Engine, service: &ServicePort) -> String {
-    let port = service.port;
+    let (port, transport) = (service.port, service.transport.name());
     let Some(object) = engine.objects().get(&service.key) else {
         return format!("port {port} has no endpoint: the Service does not exist");
     };
     let name = match &object.body {
-        Body::Service(service) => service.port(port).map(|port| port.name.clone()),
+        Body::Service(service) => service.port(port, transport).map(|port| port.name.clone()),
         _ => None,
     };
     let slices: Vec<_> = engine.translator.slices(&service.key).filter_map(|key| engine.objects().get(key)).collect();

@@ -25,7 +25,7 @@ pub(super) fn proxies_at_ports_in_use(engine: &Engine) -> Vec<Effect> {
     for (gateway, plan) in engine.translator.plans() {
         for listener in plan.all().filter(|listener| listener.is_port_in_use) {
             // A host with TLS has a generated listener at the port.
-            let written = plan.listeners.iter().find(|one| one.is_port_in_use && one.port == listener.port);
+            let written = plan.listeners.iter().find(|one| one.is_port_in_use && one.bound() == listener.bound());
             let named = written.unwrap_or(listener);
             let owner = (!named.is_generated()).then(|| named.owner(gateway));
             in_use.insert((gateway, listener.table()), (named, owner));

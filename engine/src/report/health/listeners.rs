@@ -248,7 +248,7 @@ pub(in crate::report) fn closed(listener: &ListenerPlan, served: &GatewayPlan) -
     if listener.is_port_in_use {
         return Gets::PortInUse;
     }
-    let others = served.all().filter(|one| one.name != listener.name && one.port == listener.port);
+    let others = served.all().filter(|one| one.name != listener.name && one.bound() == listener.bound());
     let mut at_port = others.filter(|one| one.has_own_table() == listener.has_own_table());
     let state = served.all().find(|one| one.name == listener.name).map_or(listener.state, |one| one.state);
     // The winner of a conflict, or a listener with a wildcard, answers the clients of the host.

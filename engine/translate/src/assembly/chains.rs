@@ -38,12 +38,22 @@ fn tls(listener: &ListenerPlan, settings: &ListenerSettings) -> Option<ChainTls>
 pub(crate) fn stream(listener: &ListenerPlan, host: &Host, route: &StreamRoute, settings: &ListenerSettings) -> Chain {
     let name = names::server(&listener.name, host).into();
     match route.to(listener.traffic) {
+        to if listener.traffic == Traffic::Datagrams => Chain::Datagrams { name, to: to.cloned() },
         to if listener.traffic == Traffic::Tcp => match to {
             Some(to) => Chain::StreamAll { name, to: to.clone() },
             None => Chain::RefuseAll { name },
         },
         Some(to) => Chain::Stream { host: pattern(host), name, tls: tls(listener, settings), to: to.clone() },
         None => Chain::Refuse { host: pattern(host), name },
+    }
+}
+
+/// Returns the only chain of a port without TLS that forwards nothing.
+pub(crate) fn refuse_all(listener: &ListenerPlan) -> Chain {
+    let name = listener.name.clone();
+    match listener.traffic {
+        Traffic::Datagrams => Chain::Datagrams { name, to: None },
+        _ => Chain::RefuseAll { name },
     }
 }
 
@@ -58,7 +68,7 @@ pub(crate) fn has_host(chains: &[Chain], host: &Host) -> bool {
         Chain::Https { host: own, .. } | Chain::Stream { host: own, .. } | Chain::Refuse { host: own, .. } => {
             Host::new(own.as_ref()) == *host
         }
-        Chain::Http { .. } | Chain::StreamAll { .. } | Chain::RefuseAll { .. } => false,
+        Chain::Http { .. } | Chain::StreamAll { .. } | Chain::RefuseAll { .. } | Chain::Datagrams { .. } => false,
     })
 }
 

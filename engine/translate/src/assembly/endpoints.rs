@@ -24,7 +24,7 @@ pub(crate) fn endpoints(service: &ServicePort, settings: &Settings, reader: &mut
     let mut origins = vec![service.key.clone()];
     let named = reader.object(&service.key).and_then(|object| match &object.body {
         Body::Service(known) => {
-            let name = |port| known.port(port).map(|port| port.name.clone());
+            let name = |port| known.port(port, service.transport.name()).map(|port| port.name.clone());
             name(service.port).map(|own| (own, service.health.and_then(name)))
         }
         _ => None,

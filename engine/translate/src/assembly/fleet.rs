@@ -380,7 +380,7 @@ impl Fleet {
                 true => wildcards.iter().any(|wildcard| wildcard.covers(&other.host())),
                 false => true,
             };
-            let others = participating().filter(|other| listener.https && other.port == listener.port);
+            let others = participating().filter(|other| listener.https && other.bound() == listener.bound());
             for other in others.filter(may_be_misdirected) {
                 hosts.entry(other.host()).or_insert(Base::Misdirected);
             }
@@ -703,7 +703,7 @@ impl Fleet {
     fn finish_listeners(&mut self) {
         let plan = self.plan.clone();
         let ports = ports::ports(&self.key, &plan, &self.levels.connections, |table| self.filters(table), self);
-        let names: BTreeSet<String> = ports.iter().map(|(port, _)| names::listener(port.address.port())).collect();
+        let names: BTreeSet<String> = ports.iter().map(|(port, _)| names::listener(port.bound())).collect();
         let gone: Vec<_> =
             self.snapshot.of(ResourceType::Listener).keys().filter(|name| !names.contains(&***name)).cloned().collect();
         for name in gone {
@@ -711,7 +711,7 @@ impl Fleet {
             self.changed = true;
         }
         for (port, origins) in ports {
-            let (name, body) = (names::listener(port.address.port()), encode::listener::encode(&port));
+            let (name, body) = (names::listener(port.bound()), encode::listener::encode(&port));
             self.put(ResourceType::Listener, Arc::new(Resource::new(name, body, origins)));
         }
     }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use holdfast_envoy::encode::listener::{Chain, GatewayPort};
 use holdfast_envoy::features::chain::ChainFilter;
+use holdfast_envoy::model::port::BoundPort;
 use holdfast_envoy::model::table::TableName;
 use holdfast_graph::{ObjectKey, Origins};
 
 use super::fleet::{Fleet, streams};
 use crate::outcome::gateway::GatewayPlan;
-use crate::outcome::listener::ListenerState;
+use crate::outcome::listener::{ListenerPlan, ListenerState};
 use crate::policy::connections::{Connection, Connections};
 
 /// Returns the bound ports, each with its origins.
@@ -21,13 +22,14 @@ pub(crate) fn ports(
     filters: impl Fn(&TableName) -> Vec<ChainFilter>,
     fleet: &Fleet,
 ) -> Vec<(GatewayPort, Origins)> {
-    let numbers: BTreeSet<u16> = plan.all().filter(|l| l.state != ListenerState::Out).map(|l| l.port).collect();
-    numbers.into_iter().map(|number| port(key, number, plan, connections, &filters, fleet)).collect()
+    let bound: BTreeSet<BoundPort> =
+        plan.all().filter(|l| l.state != ListenerState::Out).map(ListenerPlan::bound).collect();
+    bound.into_iter().map(|bound| port(key, bound, plan, connections, &filters, fleet)).collect()
 }
 
 fn port(
     key: &ObjectKey,
-    number: u16,
+    bound: BoundPort,
     plan: &GatewayPlan,
     connections: &Connections,
     filters: impl Fn(&TableName) -> Vec<ChainFilter>,
@@ -40,8 +42,8 @@ fn port(
         *origins = Origins::union([&*origins, &connection.origins]);
         connection.settings.clone()
     };
-    let socket = settings_of(connections.sockets.get(&number), &mut origins);
-    let listeners = plan.all().filter(|l| l.port == number && l.state != ListenerState::Out);
+    let socket = settings_of(connections.sockets.get(&bound), &mut origins);
+    let listeners = plan.all().filter(|l| l.bound() == bound && l.state != ListenerState::Out);
     let filters = |table: &TableName, origins: &mut Origins| {
         let filters = filters(table);
         if !filters.is_empty() {
@@ -64,7 +66,7 @@ fn port(
                 origins = Origins::union([&origins, &owners]);
                 chains.push(chain);
             }
-            (false, _) if listener.forwards() => chains.push(Chain::RefuseAll { name: listener.name.clone() }),
+            (false, _) if listener.forwards() => chains.push(super::chains::refuse_all(listener)),
             (false, _) if all_refused => chains.push(Chain::RefuseAll { name: listener.name.clone() }),
             (false, _) => {
                 let (table, proxies) = (listener.table(), listener.proxies);
@@ -95,5 +97,5 @@ fn port(
             (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),
         }
     }
-    (GatewayPort { address: plan.socket(number), chains, socket }, origins)
+    (GatewayPort { address: plan.socket(bound.number), transport: bound.transport, chains, socket }, origins)
 }

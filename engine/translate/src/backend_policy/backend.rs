@@ -9,6 +9,7 @@ use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
+use holdfast_envoy::model::port::Transport;
 use holdfast_envoy::model::{BackendCluster, BackendProtocol, EndpointSource, ServicePort};
 use holdfast_graph::{ObjectKey, Role};
 
@@ -47,8 +48,20 @@ pub(crate) enum Sent {
     Connections,
     /// Connections of clients that are encrypted already: Envoy does not add TLS.
     Encrypted,
+    /// Datagrams of clients.
+    Datagrams,
     /// Mirrored requests, or requests that Envoy itself makes. Envoy does not check where these go.
     Others,
+}
+
+impl Sent {
+    /// Returns the transport protocol.
+    fn transport(self) -> Transport {
+        match self {
+            Sent::Datagrams => Transport::Udp,
+            Sent::Requests | Sent::Connections | Sent::Encrypted | Sent::Others => Transport::Tcp,
+        }
+    }
 }
 
 /// A backend that cannot be used.
@@ -71,6 +84,10 @@ pub(crate) fn resolve(
     let namespace = reference.namespace.unwrap_or(&referrer.route.namespace);
     let key = match (reference.group.unwrap_or(""), reference.kind.unwrap_or(kinds::SERVICE)) {
         ("", kinds::SERVICE) => scheme::service_key(namespace, reference.name),
+        (GROUP, kinds::BACKEND) if referrer.sent == Sent::Datagrams => {
+            let message = "a Backend receives no datagrams: use a Service".to_owned();
+            return Err(refused(referrer, ".kind", "InvalidKind", message));
+        }
         (GROUP, kinds::BACKEND) => ObjectKey::new(GROUP, kinds::BACKEND, namespace, reference.name),
         (group, kind) => {
             let group = if group.is_empty() { "core" } else { group };
@@ -133,12 +150,18 @@ fn port_of_service(
         Ok(number) => number,
         Err(error) => return fault(".port", "BackendNotFound", error.to_string()),
     };
-    let Some(port) = service.port(number) else {
+    let transport = referrer.sent.transport();
+    let Some(port) = service.port(number, transport.name()) else {
         let message = format!("Service {} has no port {number}", key.namespaced_name());
         return fault(".port", "BackendNotFound", message);
     };
-    if &*port.protocol != "TCP" {
-        let message = format!("port {number} of Service {} is {}, not TCP", key.namespaced_name(), port.protocol);
+    if &*port.protocol != transport.name() {
+        let (name, other) = (key.namespaced_name(), &port.protocol);
+        let change = match transport {
+            Transport::Tcp => "",
+            Transport::Udp => ": use a port of the Service with protocol UDP",
+        };
+        let message = format!("port {number} of Service {name} is {other}, not {}{change}", transport.name());
         return fault(".port", "UnsupportedProtocol", message);
     }
     let h2c = &*referrer.route.kind == kinds::GRPC_ROUTE || matches!(&*port.app_protocol, "kubernetes.io/h2c" | "grpc");
@@ -148,7 +171,14 @@ fn port_of_service(
         Ok(upstream) => upstream,
         Err((policy, message)) => return Err(closed(referrer, policy, message)),
     };
-    let may_lack_tls = upstream.tls.is_some() || referrer.sent == Sent::Encrypted;
+    if transport == Transport::Udp
+        && let Some(policy) = upstream.tls.as_ref().and_then(|_| upstream.origins().next())
+    {
+        let message = format!("{} {} requires TLS, which datagrams do not have", policy.kind, policy.namespaced_name());
+        return Err(closed(referrer, policy.clone(), message));
+    }
+    let is_as_sent = matches!(referrer.sent, Sent::Encrypted | Sent::Datagrams);
+    let may_lack_tls = upstream.tls.is_some() || is_as_sent;
     if TLS_PROTOCOLS.contains(&&*port.app_protocol) && !may_lack_tls {
         let message = format!(
             "port {number} of Service {} has appProtocol {:?}, and no policy states which certificates are trusted: attach a BackendTLSPolicy",
@@ -157,7 +187,7 @@ fn port_of_service(
         );
         return fault(".port", "UnsupportedProtocol", message);
     }
-    let place = EndpointSource::Service(ServicePort { key: key.clone(), port: number, health: None });
+    let place = EndpointSource::Service(ServicePort { key: key.clone(), port: number, transport, health: None });
     Ok(BackendCluster { place, protocol, tuned: upstream.tuned() })
 }
 

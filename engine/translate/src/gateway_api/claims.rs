@@ -242,7 +242,7 @@ fn attachment(
     let lent = hosts_here.iter().filter(|host| claimed.as_ref().is_some_and(|claimed| !claimed.contains(host)));
     // A request goes only to the most specific listener of its port.
     let others: Vec<Host> = plan
-        .on_port(listener.port)
+        .on_port(listener.bound())
         .filter(|other| other.name != listener.name)
         .map(ListenerPlan::host)
         .filter(|host| host.specificity() < own.specificity())

@@ -258,10 +258,10 @@ fn conditions(plan: &RoutePlan) -> Vec<Condition> {
             let message = format!("Dropped Rule {reasons}");
             conditions.push(Condition::new("PartiallyInvalid", true, "UnsupportedValue", message));
         }
-        let (reason, message) = match broken().find_map(|replaced| replaced.response) {
-            _ if plan.stream.is_some() => ("Replaced", format!("connections are closed {reasons}")),
-            Some(status) => ("Replaced", format!("requests are answered with status {status} {reasons}")),
-            None => ("Excluded", format!("these rules are left out: {reasons}")),
+        let (reason, message) = match (&plan.stream, broken().find_map(|replaced| replaced.response)) {
+            (Some(route), _) => ("Replaced", format!("{} {reasons}", stream::lost(&route.node.key))),
+            (None, Some(status)) => ("Replaced", format!("requests are answered with status {status} {reasons}")),
+            (None, None) => ("Excluded", format!("these rules are left out: {reasons}")),
         };
         conditions.push(Condition::new(holdfast_api::status::FALLBACK_CONDITION, true, reason, message));
     }

@@ -1,4 +1,5 @@
-//! Routes of connections (TCPRoutes and TLSRoutes): the hosts that each of them has, and where their connections go.
+//! Routes of connections (TCPRoutes and TLSRoutes) and datagrams (UDPRoutes): the hosts that each of them has, and where
+//! their connections or datagrams go.
 //!
 //! A route without a usable destination closes the connections of its own hosts: no broader route or listener gets them.
 
@@ -69,11 +70,12 @@ pub(super) fn plan(
     };
     let plain = to(&[Traffic::Tcp, Traffic::Terminated], Sent::Connections, reader);
     let passthrough = to(&[Traffic::Passthrough], Sent::Encrypted, reader);
+    let datagrams = to(&[Traffic::Datagrams], Sent::Datagrams, reader);
     plan.replaced.sort_unstable();
     plan.replaced.dedup_by(|one, other| one.section == other.section);
     plan.faults.sort_unstable();
     plan.faults.dedup();
-    plan.stream = Some(Arc::new(StreamRoute { plain, passthrough, ..self::closed(object) }));
+    plan.stream = Some(Arc::new(StreamRoute { plain, passthrough, datagrams, ..self::closed(object) }));
     plan.wholly_invalid = plan.replaced.iter().any(|replaced| replaced.class == Class::Invalid);
     plan
 }
@@ -81,7 +83,17 @@ pub(super) fn plan(
 /// Returns a route that closes all connections to its hosts.
 pub(super) fn closed(object: &Object) -> StreamRoute {
     let node = Node::section(object.key.clone(), ObjectSection::Rule(RULE).to_string());
-    StreamRoute { node, age: object.age(), plain: None, passthrough: None }
+    StreamRoute { node, age: object.age(), plain: None, passthrough: None, datagrams: None }
+}
+
+/// Returns what a route forwards, in words.
+fn what(route: &ObjectKey) -> &'static str {
+    if *route.kind == *kinds::UDP_ROUTE { "datagrams" } else { "connections" }
+}
+
+/// Returns what happens to connections or datagrams that a route does not forward, in words.
+pub(super) fn lost(route: &ObjectKey) -> &'static str {
+    if *route.kind == *kinds::UDP_ROUTE { "datagrams are dropped" } else { "connections are closed" }
 }
 
 /// Returns what the listeners of a route receive.
@@ -127,7 +139,7 @@ fn destination(
     let backends = rule.backend_refs.as_deref().unwrap_or_default();
     let mut resolved = weighted::resolve(key, &section, backends, sent, reader);
     for (index, _) in backends.iter().enumerate().filter(|(_, backend)| backend.filters.is_some()) {
-        let message = "connections have no parts that filters could change: remove filters";
+        let message = format!("{} have no parts that filters could change: remove filters", what(key));
         let field = format!("{}.filters", at("backendRefs", index));
         resolved.flaws.push(Flaw::new(field, message));
     }
@@ -149,7 +161,7 @@ fn destination(
     if shares.iter().all(|(backend, _)| backend.is_none()) {
         let message = missing.filter(|_| !shares.is_empty()).unwrap_or_else(|| {
             let why = if backends.is_empty() { "the rule has no backendRefs" } else { "all backendRefs have weight 0" };
-            let message = format!("{why}, so that connections are closed");
+            let message = format!("{why}, so that {}", lost(key));
             plan.faults.push(Fault::new(key, Class::Ignored, &field, "NoBackends", &message));
             format!("{field}: {message}")
         });
@@ -198,23 +210,24 @@ fn yielding(
     }
     parent.attachments.retain(|attachment| !attachment.hosts.is_empty());
     let message = |host: &Host, winner: &ObjectKey| {
-        if *winner.kind == *kinds::TCP_ROUTE {
-            return format!("the older TCPRoute {} has the connections of the listener", winner.namespaced_name());
+        if kinds::PORT_ROUTES.contains(&&*winner.kind) {
+            let (kind, name, what) = (&winner.kind, winner.namespaced_name(), what(winner));
+            return format!("the older {kind} {name} has the {what} of the listener");
         }
         format!("{:?} is the host of the older {} {}", host.domain(), winner.kind, winner.namespaced_name())
     };
-    // The specification requires that TCPRoutes stay accepted: `holdfast.dev/Conflicted` reports the winner.
-    let is_tcp = *key.kind == *kinds::TCP_ROUTE;
+    // The specification requires that such routes stay accepted: `holdfast.dev/Conflicted` reports the winner.
+    let is_of_port = kinds::PORT_ROUTES.contains(&&*key.kind);
     for (host, winner) in &lost {
         let index = hostnames.iter().position(|hostname| **hostname == *host.domain());
         let of_host = || index.map_or_else(|| HOSTNAMES.to_owned(), |index| at(HOSTNAMES, index));
-        let (field, reason) = match is_tcp {
+        let (field, reason) = match is_of_port {
             true => (at("spec.parentRefs", parent.index), OVERRIDDEN),
             false => (of_host(), "HostnameConflict"),
         };
         faults.push(Fault::new(key, Class::Conflict, field, reason, message(host, winner)));
     }
-    if let (Some((host, winner)), true, false) = (lost.first(), parent.attachments.is_empty(), is_tcp) {
+    if let (Some((host, winner)), true, false) = (lost.first(), parent.attachments.is_empty(), is_of_port) {
         parent.accepted = Condition::new("Accepted", false, "HostnameConflict", message(host, winner));
     }
     parent

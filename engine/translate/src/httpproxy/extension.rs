@@ -10,6 +10,7 @@ use holdfast_api::apis::scheme;
 use holdfast_api::fault::{Class, at};
 use holdfast_envoy::features::remote::{CircuitBreakerLimits, Group};
 use holdfast_envoy::features::upstream::{Balance, CertificateValidation, SubjectAltName, Upstream, UpstreamTls};
+use holdfast_envoy::model::port::Transport;
 use holdfast_envoy::model::{BackendProtocol, ServicePort};
 use holdfast_graph::{ObjectKey, Role};
 
@@ -222,12 +223,13 @@ fn services(
             error(&field, "ServiceError", "UnsupportedServiceType", Class::Invalid, message, None);
             continue;
         }
-        if found.port(number).is_none_or(|port| &*port.protocol != "TCP") {
+        if found.port(number, "TCP").is_none_or(|port| &*port.protocol != "TCP") {
             missing(Class::Referential, format!("port \"{number}\" on service {name:?} not matched"));
             continue;
         }
         match holdfast_check::number::weight(target.weight.unwrap_or(0)) {
-            Ok(weight) => services.push((ServicePort { key: service, port: number, health: None }, weight)),
+            Ok(weight) => services
+                .push((ServicePort { key: service, port: number, transport: Transport::Tcp, health: None }, weight)),
             Err(fault) => missing(Class::Invalid, fault.to_string()),
         }
     }

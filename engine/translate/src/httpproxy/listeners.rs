@@ -14,6 +14,7 @@ use holdfast_api::apis::kinds;
 use holdfast_api::settings::Settings;
 use holdfast_api::status::Condition;
 use holdfast_envoy::encode::listener::TlsVersions;
+use holdfast_envoy::model::port::BoundPort;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::ObjectKey;
 
@@ -85,7 +86,8 @@ pub(crate) fn join(plan: &mut GatewayPlan, settings: &Settings, reader: &mut Rea
     plan.proxies = secure(&hosts);
     plan.proxies.extend(nameless(&hosts));
     for proxies in &mut plan.proxies {
-        let in_use = plan.listeners.iter().find(|listener| listener.is_port_in_use && listener.port == proxies.port);
+        let in_use =
+            plan.listeners.iter().find(|listener| listener.is_port_in_use && listener.bound() == proxies.bound());
         if let Some(listener) = in_use {
             proxies.reject_port_in_use(&listener.accepted.message);
         }
@@ -178,7 +180,7 @@ pub(super) fn taken(https: bool, settings: &Settings, reader: &mut Reader<'_>) -
     for other in reader.gateways() {
         let Body::Gateway(written) = &other.body else { continue };
         if owner.is_none()
-            && owner::ports(other, settings).contains(&port)
+            && owner::ports(other, settings).contains(&BoundPort::tcp(port))
             && owner::owner(written, settings, reader) == Owner::Us
         {
             owner = Some(other.key.namespaced_name());

@@ -168,7 +168,7 @@ fn listener<'a>(
     }
     let name = &plan.name;
     let domain = host.domain();
-    let at_port = plan.listeners.iter().filter(|l| l.port == first.port).filter(takes_part);
+    let at_port = plan.listeners.iter().filter(|l| l.bound() == first.bound()).filter(takes_part);
     let nearest = at_port.filter(|l| l.https == https && l.host().covers(host));
     let Some(nearest) = nearest.min_by_key(|l| l.host().specificity()) else {
         let message = format!("no {protocol} listener configured for {domain:?}: none of Gateway {name} has this host");

@@ -11,6 +11,7 @@ use holdfast_api::object::Object;
 use holdfast_envoy::features::cookies::{CookieRewrite, together};
 use holdfast_envoy::features::mirror::{Mirror, RequestShare};
 use holdfast_envoy::features::upstream::{CertificateValidation, Upstream, UpstreamTls};
+use holdfast_envoy::model::port::Transport;
 use holdfast_envoy::model::{BackendCluster, BackendProtocol, EndpointSource, ServicePort, WeightedBackend};
 use holdfast_graph::{ObjectKey, Role};
 
@@ -239,11 +240,11 @@ pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>)
     if known.external_name {
         return missing(format!("{name} is an ExternalName service, these are not served"));
     }
-    let Some(port) = known.port(number).filter(|port| &*port.protocol == "TCP") else {
+    let Some(port) = known.port(number, "TCP").filter(|port| &*port.protocol == "TCP") else {
         return missing(format!("port \"{number}\" on service {name:?} not matched"));
     };
     let health = health_port(service, number)?;
-    let is_there = |health: &u16| known.port(*health).is_some_and(|port| &*port.protocol == "TCP");
+    let is_there = |health: &u16| known.port(*health, "TCP").is_some_and(|port| &*port.protocol == "TCP");
     if let Some(health) = health.filter(|health| !is_there(health)) {
         return missing(format!("port \"{health}\" on service {name:?} not matched"));
     }
@@ -267,7 +268,7 @@ pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>)
     let tls = tls.then(|| UpstreamTls { sni: (*host).clone(), h2, validation, client, ..UpstreamTls::default() });
     let upstream = Upstream { tls, slow_start, ..(*common).clone() };
     let backend = BackendCluster {
-        place: EndpointSource::Service(ServicePort { key, port: number, health }),
+        place: EndpointSource::Service(ServicePort { key, port: number, transport: Transport::Tcp, health }),
         protocol: if h2 { BackendProtocol::H2c } else { BackendProtocol::Http1 },
         tuned: upstream.tuned(),
     };

@@ -10,6 +10,7 @@ use holdfast_api::apis::Body;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
+use holdfast_envoy::model::port::BoundPort;
 
 use super::join::join_requests;
 use crate::listeners::owner;
@@ -29,10 +30,10 @@ pub(crate) fn beside(
     if listeners.iter().all(|listener| listener.set.is_none()) {
         return;
     }
-    let mut taken: BTreeMap<u16, String> = BTreeMap::new();
+    let mut taken: BTreeMap<BoundPort, String> = BTreeMap::new();
     let own = &settings.proxies;
     if own.gateway.is_none() && !reader.hosts().is_empty() {
-        taken.extend([own.http_port, own.https_port].map(|port| (port, "HTTPProxies".to_owned())));
+        taken.extend([own.http_port, own.https_port].map(|number| (BoundPort::tcp(number), "HTTPProxies".to_owned())));
     }
     let mut of_sets = Vec::new();
     for other in conflicts::neighbours(object, address, settings, reader) {
@@ -41,15 +42,21 @@ pub(crate) fn beside(
         taken.extend(owner::ports(&other, settings).into_iter().map(|port| (port, name.clone())));
         let sets = join_requests(&other.key, written, settings, reader, &mut |_, _, _, _| {});
         for set in sets.into_iter().filter(|set| set.allowed) {
-            let ports = set.claim.listeners.iter().filter_map(|l| bound_port(l.declared_port, settings));
+            let bound = |listener: &ListenerPlan| {
+                let number = bound_port(listener.declared_port, settings)?;
+                Some(BoundPort { number, ..listener.bound() })
+            };
+            let ports = set.claim.listeners.iter().filter_map(bound);
             of_sets.extend(ports.map(|port| (port, set.claim.age.clone(), name.clone())));
         }
     }
     for listener in listeners.iter_mut().filter(|listener| listener.state != ListenerState::Out) {
         let Some(set) = listener.set.clone() else { continue };
         let Some(age) = reader.object(&set.key).map(|object| object.age()) else { continue };
-        let mut older = of_sets.iter().filter(|(port, other, _)| *port == listener.port && *other < age);
-        let Some(owner) = taken.get(&listener.port).or_else(|| older.next().map(|(_, _, name)| name)) else { continue };
+        let mut older = of_sets.iter().filter(|(port, other, _)| *port == listener.bound() && *other < age);
+        let Some(owner) = taken.get(&listener.bound()).or_else(|| older.next().map(|(_, _, name)| name)) else {
+            continue;
+        };
         let message = format!("port {} of {address} is taken by {owner}", listener.port);
         listener.reject_port_in_use(&message);
         let field = format!("{}.port", listener.field);

@@ -10,6 +10,7 @@ use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_api::status::Condition;
+use holdfast_envoy::model::port::{BoundPort, Transport};
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::ObjectKey;
 
@@ -34,7 +35,7 @@ struct Taken {
 /// A claim of an earlier object excludes the claim of a later object; within one object, all conflicting listeners
 /// lose.
 pub(crate) fn among(gateway: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Fault>) {
-    let mut taken: BTreeMap<u16, Taken> = BTreeMap::new();
+    let mut taken: BTreeMap<BoundPort, Taken> = BTreeMap::new();
     let same = |one: &ListenerPlan, other: &ListenerPlan| one.owner(gateway) == other.owner(gateway);
     for own in listeners.chunk_by_mut(same) {
         let Some(owner) = own.first().map(|listener| listener.owner(gateway).clone()) else { continue };
@@ -44,7 +45,7 @@ pub(crate) fn among(gateway: &ObjectKey, listeners: &mut [ListenerPlan], faults:
             let takes_part = listener.state != ListenerState::Out;
             // A port that is claimed for two protocols is not available to later objects either.
             if takes_part || listener.conflicted.reason == PROTOCOL_CONFLICT {
-                let port = taken.entry(listener.port).or_default();
+                let port = taken.entry(listener.bound()).or_default();
                 port.protocols.insert(listener.transport());
                 port.hosts.extend(takes_part.then(|| listener.host()));
             }
@@ -57,12 +58,12 @@ pub(crate) fn among(gateway: &ObjectKey, listeners: &mut [ListenerPlan], faults:
 fn behind(
     owner: &ObjectKey,
     listeners: &mut [ListenerPlan],
-    taken: &BTreeMap<u16, Taken>,
+    taken: &BTreeMap<BoundPort, Taken>,
     faults: &mut Vec<Fault>,
 ) -> BTreeSet<usize> {
     let mut lost = BTreeSet::new();
     for (index, listener) in listeners.iter_mut().enumerate() {
-        let Some(port) = taken.get(&listener.port) else { continue };
+        let Some(port) = taken.get(&listener.bound()) else { continue };
         let is_known = listener.accepted.reason != "UnsupportedProtocol";
         let (reason, what) = if !is_known || port.protocols.iter().any(|protocol| *protocol != listener.transport()) {
             (PROTOCOL_CONFLICT, "is claimed for another protocol".to_owned())
@@ -95,7 +96,7 @@ fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Faul
         found.extend(several.iter().map(|index| (*index, ListenerState::Out, "Invalid", message.clone())));
     }
     let takes_part = |listener: &&ListenerPlan| listener.state != ListenerState::Out;
-    let ports = claimants(listeners, |listener| takes_part(&listener).then_some(listener.port));
+    let ports = claimants(listeners, |listener| takes_part(&listener).then(|| listener.bound()));
     for (port, several) in ports {
         let protocol = |index: &usize| listeners.get(*index).map(|listener| listener.transport());
         if several.iter().any(|index| protocol(index) != several.first().and_then(protocol)) {
@@ -103,14 +104,14 @@ fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Faul
             let protocols =
                 protocols.into_iter().map(|protocol| if protocol == "TLS" { "HTTPS or TLS" } else { protocol });
             let protocols = protocols.collect::<Vec<_>>().join(" and ");
-            let message = format!("listeners of protocols {protocols} claim port {port}");
+            let message = format!("listeners of protocols {protocols} claim port {}", port.number);
             found.extend(several.iter().map(|index| (*index, ListenerState::Out, PROTOCOL_CONFLICT, message.clone())));
             continue;
         }
-        let at_port = |listener: &ListenerPlan| takes_part(&listener) && listener.port == port;
+        let at_port = |listener: &ListenerPlan| takes_part(&listener) && listener.bound() == port;
         let hosts = claimants(listeners, |listener| at_port(listener).then(|| listener.host()));
         for (host, several) in hosts.iter().filter(|(_, several)| several.len() > 1) {
-            let message = format!("{} listeners claim host {:?} on port {port}", several.len(), host.domain());
+            let message = format!("{} listeners claim host {:?} on port {}", several.len(), host.domain(), port.number);
             found.extend(
                 several.iter().map(|index| (*index, ListenerState::Closed, HOSTNAME_CONFLICT, message.clone())),
             );
@@ -131,10 +132,10 @@ fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Faul
 pub(crate) fn give_way(listeners: &mut [ListenerPlan]) {
     let takes_part = |listener: &&ListenerPlan| listener.state != ListenerState::Out;
     let today = listeners.iter().filter(takes_part).filter(|listener| !listener.is_lent());
-    let today: Vec<_> = today.map(|listener| (listener.port, listener.transport(), listener.host())).collect();
+    let today: Vec<_> = today.map(|listener| (listener.bound(), listener.transport(), listener.host())).collect();
     for listener in listeners.iter_mut().filter(|listener| listener.is_lent()) {
         let (protocol, host) = (listener.transport(), listener.host());
-        let mut others = today.iter().filter(|(port, ..)| *port == listener.port);
+        let mut others = today.iter().filter(|(port, ..)| *port == listener.bound());
         if others.any(|(_, other, claimed)| *other != protocol || *claimed == host) {
             listener.state = ListenerState::Out;
         }
@@ -170,7 +171,7 @@ pub(crate) fn between(
     all.retain(|other| other.age() < age);
     for other in all {
         let taken = owner::ports(&other, settings);
-        for listener in listeners.iter_mut().filter(|l| l.state != ListenerState::Out && taken.contains(&l.port)) {
+        for listener in listeners.iter_mut().filter(|l| l.state != ListenerState::Out && taken.contains(&l.bound())) {
             let message = format!(
                 "port {} of {address} is taken by the older Gateway {}",
                 listener.port,
@@ -182,7 +183,10 @@ pub(crate) fn between(
             faults.push(Fault::new(owner, Class::Conflict, field, "PortUnavailable", message));
         }
     }
-    for listener in listeners.iter_mut().filter(|listener| listener.state != ListenerState::Out) {
+    // Only sockets that accept connections are known.
+    let is_of_connections = |listener: &&mut ListenerPlan| listener.bound().transport == Transport::Tcp;
+    let listeners = listeners.iter_mut().filter(|listener| listener.state != ListenerState::Out);
+    for listener in listeners.filter(is_of_connections) {
         let Some(process) = reader.port_taken_by(address, listener.port) else { continue };
         let message = taken_by(address, listener.port, process);
         listener.reject_port_in_use(&message);

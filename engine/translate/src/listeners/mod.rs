@@ -37,13 +37,13 @@ pub(crate) fn bound_port(port: i32, settings: &Settings) -> Option<u16> {
 }
 
 /// Returns why the port of a listener cannot be bound; `None` if it can.
-fn unusable_port(declared: i32, bound: Option<u16>, settings: &Settings) -> Option<String> {
+fn unusable_port(declared: i32, bound: Option<u16>, traffic: Traffic, settings: &Settings) -> Option<String> {
     match bound {
         None => {
             let fault = holdfast_check::number::port(declared.into()).err();
             Some(fault.map_or_else(|| format!("port {declared} cannot be bound"), |fault| fault.to_string()))
         }
-        Some(READY_PORT) if settings.provision => {
+        Some(READY_PORT) if settings.provision && traffic != Traffic::Datagrams => {
             Some(format!("port {READY_PORT} is reserved for the readiness probe of the Envoy Pods; use another port"))
         }
         Some(_) => None,
@@ -79,8 +79,8 @@ pub(crate) fn plan(
     plan.kinds = plan.traffic.kinds().iter().copied().collect();
     let port = bound_port(listener.port, settings);
     (plan.port, plan.seen_port) = (port.unwrap_or(0), port.unwrap_or(0));
-    if !matches!(&*listener.protocol, "HTTP" | "HTTPS" | "TCP" | "TLS") {
-        let message = format!("protocol {:?} is not supported: use HTTP, HTTPS, TLS or TCP", listener.protocol);
+    if !matches!(&*listener.protocol, "HTTP" | "HTTPS" | "TCP" | "TLS" | "UDP") {
+        let message = format!("protocol {:?} is not supported: use HTTP, HTTPS, TLS, TCP or UDP", listener.protocol);
         plan.reject(ListenerState::Out, "UnsupportedProtocol", &message);
         plan.kinds.clear();
         // Reports name the hosts that are not served.
@@ -89,14 +89,14 @@ pub(crate) fn plan(
         fault(format!("{field}.protocol"), Class::Invalid, "UnsupportedProtocol", message);
         return plan;
     }
-    if let Some(message) = unusable_port(listener.port, port, settings) {
+    if let Some(message) = unusable_port(listener.port, port, plan.traffic, settings) {
         plan.reject(ListenerState::Out, "PortUnavailable", &message);
         fault(format!("{field}.port"), Class::Invalid, "PortUnavailable", message);
     }
     match listener.hostname.as_deref().filter(|hostname| !hostname.is_empty()) {
-        Some(_) if plan.traffic == Traffic::Tcp => {
-            let message = "hostname has no effect on a listener of protocol TCP";
-            fault(format!("{field}.hostname"), Class::Ignored, "NotServed", message.to_owned());
+        Some(_) if plan.traffic.is_of_port() => {
+            let message = format!("hostname has no effect on a listener of protocol {}", listener.protocol);
+            fault(format!("{field}.hostname"), Class::Ignored, "NotServed", message);
         }
         Some(hostname) => claim_hostname(owner, &mut plan, hostname, reader, &mut fault),
         None => {}

@@ -2,15 +2,18 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use gateway_api::gateways::GatewayListeners;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::gateway::Gateway;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
+use holdfast_envoy::model::port::BoundPort;
 use holdfast_graph::ObjectKey;
 
 use super::bound_port;
 use crate::outcome::gateway::class_key;
+use crate::outcome::listener::Traffic;
 use crate::reader::Reader;
 
 /// The controller of a Gateway.
@@ -83,8 +86,12 @@ pub(crate) fn address(
 }
 
 /// Returns the ports that a Gateway's own listeners would bind, without reading any other object.
-pub(crate) fn ports(object: &Object, settings: &Settings) -> Vec<u16> {
+pub(crate) fn ports(object: &Object, settings: &Settings) -> Vec<BoundPort> {
     let Body::Gateway(gateway) = &object.body else { return Vec::new() };
     let written = gateway.listeners.iter().filter_map(|entry| entry.written.as_ref());
-    written.filter_map(|listener| bound_port(listener.port, settings)).collect()
+    let bound = |listener: &GatewayListeners| {
+        let transport = Traffic::of(&listener.protocol, listener.tls.as_ref()).transport();
+        Some(BoundPort { number: bound_port(listener.port, settings)?, transport })
+    };
+    written.filter_map(bound).collect()
 }

@@ -17,7 +17,7 @@ pub(crate) const HOSTNAMES: &str = "spec.hostnames";
 /// The reason of a parent of which every listener that a route attaches to lost a conflict.
 pub const NO_READY_LISTENERS: &str = "NoReadyListeners";
 
-/// The reason of a parent with a listener of which an older TCPRoute has the connections.
+/// The reason of a parent with a listener of which an older TCPRoute or UDPRoute has all that it receives.
 pub const OVERRIDDEN: &str = "Overridden";
 
 /// A listener of a Gateway.

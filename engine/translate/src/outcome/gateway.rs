@@ -10,6 +10,7 @@ use holdfast_api::fault::Fault;
 use holdfast_api::status::Condition;
 use holdfast_check::certificate::DateFault;
 use holdfast_envoy::features::upstream::ClientIdentity;
+use holdfast_envoy::model::port::BoundPort;
 use holdfast_graph::ObjectKey;
 
 use super::listener::{CertificateDates, ListenerPlan, ListenerState};
@@ -68,8 +69,8 @@ impl GatewayPlan {
     }
 
     /// Returns the listeners that take part in serving a port: all except the rejected ones.
-    pub(crate) fn on_port(&self, port: u16) -> impl Iterator<Item = &ListenerPlan> {
-        self.listeners.iter().filter(move |listener| listener.port == port && listener.state != ListenerState::Out)
+    pub(crate) fn on_port(&self, port: BoundPort) -> impl Iterator<Item = &ListenerPlan> {
+        self.listeners.iter().filter(move |listener| listener.bound() == port && listener.state != ListenerState::Out)
     }
 
     /// Returns the listeners that are written in the Gateway itself.

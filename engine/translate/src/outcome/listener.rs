@@ -16,6 +16,7 @@ use holdfast_envoy::features::client_certificate::ClientCertificates;
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_envoy::features::stream::Stream;
 use holdfast_envoy::model::certificates::{self, CertificateLabels, ShownAt};
+use holdfast_envoy::model::port::{BoundPort, Transport};
 use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_graph::{Node, ObjectKey};
 
@@ -30,6 +31,8 @@ pub enum Traffic {
     Terminated,
     /// Connections with TLS that backends terminate. TLSRoutes forward them by the server name.
     Passthrough,
+    /// Datagrams. The oldest UDPRoute has them.
+    Datagrams,
 }
 
 impl Traffic {
@@ -39,6 +42,7 @@ impl Traffic {
             ("TLS", Some(GatewayListenersTlsMode::Passthrough)) => Traffic::Passthrough,
             ("TLS", _) => Traffic::Terminated,
             ("TCP", _) => Traffic::Tcp,
+            ("UDP", _) => Traffic::Datagrams,
             _ => Traffic::Requests,
         }
     }
@@ -49,7 +53,18 @@ impl Traffic {
             Traffic::Requests => &[kinds::HTTP_ROUTE, kinds::GRPC_ROUTE],
             Traffic::Tcp => &[kinds::TCP_ROUTE],
             Traffic::Terminated | Traffic::Passthrough => &[kinds::TLS_ROUTE],
+            Traffic::Datagrams => &[kinds::UDP_ROUTE],
         }
+    }
+
+    /// Returns the transport protocol.
+    pub(crate) fn transport(self) -> Transport {
+        if self == Traffic::Datagrams { Transport::Udp } else { Transport::Tcp }
+    }
+
+    /// Returns whether only the port distinguishes what a listener receives: hostnames have no effect.
+    pub(crate) fn is_of_port(self) -> bool {
+        matches!(self, Traffic::Tcp | Traffic::Datagrams)
     }
 }
 
@@ -267,11 +282,17 @@ impl ListenerPlan {
         self.traffic != Traffic::Requests
     }
 
+    /// Returns the bound port with its transport protocol.
+    pub fn bound(&self) -> BoundPort {
+        BoundPort { number: self.port, transport: self.traffic.transport() }
+    }
+
     /// Returns the protocol as far as listeners of one port must agree on it.
     pub(crate) fn transport(&self) -> &'static str {
         match (self.https, self.traffic) {
             (true, _) => "TLS",
             (false, Traffic::Tcp) => "TCP",
+            (false, Traffic::Datagrams) => "UDP",
             (false, _) => "HTTP",
         }
     }

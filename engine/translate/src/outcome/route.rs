@@ -91,7 +91,7 @@ fn hashed(route: &Route, listener: ListenerContext) -> (Bytes, Content) {
     (bytes, content)
 }
 
-/// A route of connections: the only rule of a TCPRoute or TLSRoute.
+/// A route of connections or datagrams: the only rule of a TCPRoute, TLSRoute or UDPRoute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamRoute {
     /// The unit of the object.
@@ -103,6 +103,8 @@ pub struct StreamRoute {
     pub plain: Option<Arc<Stream>>,
     /// The destination of connections with TLS that backends terminate; unset where they are closed.
     pub passthrough: Option<Arc<Stream>>,
+    /// The destination of datagrams; unset where they are dropped.
+    pub datagrams: Option<Arc<Stream>>,
 }
 
 impl StreamRoute {
@@ -112,12 +114,13 @@ impl StreamRoute {
             Traffic::Requests => None,
             Traffic::Tcp | Traffic::Terminated => self.plain.as_ref(),
             Traffic::Passthrough => self.passthrough.as_ref(),
+            Traffic::Datagrams => self.datagrams.as_ref(),
         }
     }
 
     /// Returns the backends.
     pub fn backends(&self) -> impl Iterator<Item = &BackendCluster> {
-        let streams = self.plain.iter().chain(&self.passthrough);
+        let streams = self.plain.iter().chain(&self.passthrough).chain(&self.datagrams);
         streams.flat_map(|stream| &stream.backends).filter_map(|(backend, _)| backend.as_ref())
     }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_envoy::features::connection::{ListenerSetting, ListenerSettings};
 use holdfast_envoy::features::filters::{Filter, Setting};
+use holdfast_envoy::model::port::BoundPort;
 use holdfast_envoy::model::table::TableName;
 use holdfast_graph::{ObjectKey, Origins};
 
@@ -42,7 +43,7 @@ pub struct Connections {
     /// Settings of connection managers.
     pub tables: BTreeMap<TableName, Arc<Connection>>,
     /// Settings of sockets, by port.
-    pub sockets: BTreeMap<u16, Arc<Connection>>,
+    pub sockets: BTreeMap<BoundPort, Arc<Connection>>,
     /// Policies with settings that do not apply because of different settings of other policies, and a message.
     pub conflicts: BTreeMap<ObjectKey, Arc<str>>,
 }
@@ -209,10 +210,10 @@ pub(super) fn plan<'p>(
     }
     let service: Arc<str> = format!("{}.{}", key.name, key.namespace).into();
     let mut notes = Notes::default();
-    let ports: BTreeSet<u16> = all.iter().map(|settings| settings.listener.port).collect();
+    let ports: BTreeSet<BoundPort> = all.iter().map(|settings| settings.listener.bound()).collect();
     let mut connections = Connections::default();
     for port in ports {
-        let behind: Vec<&MergedSettings<'_>> = all.iter().filter(|settings| settings.listener.port == port).collect();
+        let behind: Vec<&MergedSettings<'_>> = all.iter().filter(|own| own.listener.bound() == port).collect();
         let agreed = Agreed::new(&behind, ListenerSetting::is_of_port);
         notes.overruled(&behind, &agreed, "its socket");
         let socket = agreed.connection(&service);

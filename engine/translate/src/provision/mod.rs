@@ -21,6 +21,7 @@ use std::sync::Arc;
 pub use bootstrap::READY_PORT;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::kinds;
+use holdfast_envoy::model::port::Transport;
 use holdfast_graph::ObjectKey;
 pub use parameters::{Flaw, KEY, Parameters};
 use serde_json::{Map, Value, json};
@@ -45,6 +46,8 @@ pub struct Port {
     pub port: u16,
     /// Port number that Envoy binds.
     pub bound: u16,
+    /// Transport protocol.
+    pub transport: Transport,
     /// The port speaks TLS.
     pub tls: bool,
 }

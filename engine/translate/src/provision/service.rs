@@ -1,6 +1,7 @@
 //! Service in front of a Gateway's Envoys, with a port for each port of its listeners.
 
 use holdfast_api::apis::kinds;
+use holdfast_envoy::model::port::Transport;
 use serde_json::{Value, json};
 
 use super::parameters::{Parameters, ServiceType};
@@ -10,14 +11,19 @@ pub(super) fn service(plane: &DataPlane, parameters: &Parameters) -> Value {
     let written = &parameters.service;
     let kind = written.kind.unwrap_or_default();
     let ports = plane.ports.iter().map(|port| {
-        let protocol = if port.tls { "https" } else { "http" };
-        json!({
-            "name": format!("{protocol}-{}", port.port),
+        let (name, application) = match (port.transport, port.tls) {
+            (Transport::Udp, _) => ("udp", None),
+            (Transport::Tcp, true) => ("https", Some("https")),
+            (Transport::Tcp, false) => ("http", Some("http")),
+        };
+        let mut written = json!({
+            "name": format!("{name}-{}", port.port),
             "port": port.port,
             "targetPort": port.bound,
-            "protocol": "TCP",
-            "appProtocol": protocol,
-        })
+            "protocol": port.transport.name(),
+        });
+        put(&mut written, "appProtocol", application);
+        written
     });
     let mut spec = json!({
         "type": kind,

@@ -11,6 +11,7 @@ use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::encode;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::inspect::chain_parts;
+use holdfast_envoy::model::port::BoundPort;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Content, Node, ObjectKey};
 
@@ -30,7 +31,7 @@ const TLS_OF_HOST: &str = "spec.virtualhost.tls";
 #[derive(Clone, Debug)]
 pub struct UnservedListener {
     /// The bound port.
-    pub port: u16,
+    pub port: BoundPort,
     /// The hosts of the listener.
     pub host: Host,
     /// Whether the listener uses TLS.
@@ -80,7 +81,7 @@ impl Translator {
             let is_own = |fault: &&Fault| fault.is_error() && fault.object == object && is_within(&fault.field, field);
             let faults = faults.iter().filter(is_own).cloned().collect();
             let (host, chain) = (listener.host(), names::refusal(&listener.name));
-            Some(UnservedListener { port: listener.port, host, tls: listener.https, chain, faults })
+            Some(UnservedListener { port: listener.bound(), host, tls: listener.https, chain, faults })
         });
         closed.chain(self.closed_streams(gateway, plan, faults)).collect()
     }
@@ -99,7 +100,7 @@ impl Translator {
             let field = section::field(&route.node.section);
             let is_own = |fault: &&Fault| fault.object == route.node.key && is_within(&fault.field, &field);
             UnservedListener {
-                port: listener.port,
+                port: listener.bound(),
                 host: host.clone(),
                 tls: listener.https,
                 chain: names::refusal(&names::server(&listener.name, host)),

@@ -19,6 +19,7 @@ use holdfast_api::object::Object;
 use holdfast_api::section::STREAM;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::features::upstream::ClientIdentity;
+use holdfast_envoy::model::port::BoundPort;
 use holdfast_envoy::model::table::TableName;
 use holdfast_envoy::model::{BackendCluster, ServicePort};
 use holdfast_graph::ObjectKey;
@@ -310,16 +311,19 @@ impl Translator {
         self.indexes.roots_of_host(fqdn)
     }
 
-    /// Returns the ports of a Gateway as its Envoys bind them, desired or served, each once by the port number that
-    /// clients use.
+    /// Returns the ports of a Gateway as its Envoys bind them, desired or served, each once by the port that clients use.
     pub fn ports(&self, gateway: &ObjectKey) -> Vec<Port> {
         let served = self.assembly.fleets_of(gateway);
         let served = served.iter().filter_map(|id| self.assembly.fleets.get(id)).map(Fleet::plan);
         let plans = served.chain(self.outcomes.gateways.get(gateway).map(|plan| &**plan));
         let mut ports = BTreeMap::new();
         for listener in plans.flat_map(GatewayPlan::all).filter(|listener| listener.state != ListenerState::Out) {
-            let port = Port { port: listener.seen_port, bound: listener.port, tls: listener.https };
-            ports.entry(listener.seen_port).and_modify(|known: &mut Port| known.tls |= port.tls).or_insert(port);
+            let BoundPort { number: bound, transport } = listener.bound();
+            let port = Port { port: listener.seen_port, bound, transport, tls: listener.https };
+            ports
+                .entry((listener.seen_port, transport))
+                .and_modify(|known: &mut Port| known.tls |= port.tls)
+                .or_insert(port);
         }
         ports.into_values().collect()
     }

@@ -25,7 +25,7 @@ impl Translator {
     ) -> Option<Vec<ClusterTls>> {
         let object = objects.get(place)?;
         let port = match &object.body {
-            Body::Service(service) => service.port(port?).map(|port| &*port.name),
+            Body::Service(service) => service.port(port?, "TCP").map(|port| &*port.name),
             _ => None,
         };
         let mut reader = self.reader(Some(over), objects);

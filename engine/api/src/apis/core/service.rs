@@ -36,9 +36,11 @@ pub struct Port {
 }
 
 impl Service {
-    /// Returns the port with this number.
-    pub fn port(&self, number: u16) -> Option<&Port> {
-        self.ports.iter().find(|port| port.port == number)
+    /// Returns the port with this number. Of several, it is the one of this protocol; else the first, so that a fault
+    /// can name its protocol.
+    pub fn port(&self, number: u16, protocol: &str) -> Option<&Port> {
+        let numbered = || self.ports.iter().filter(|port| port.port == number);
+        numbered().find(|port| &*port.protocol == protocol).or_else(|| numbered().next())
     }
 }
 

@@ -54,7 +54,7 @@ fn fields_that_are_known_and_not_served_are_no_errors() {
     document["spec"]["useDefaultGateways"] = json!("All");
     let decoded = in_a_file(document);
     assert_eq!(errors(&decoded), Some(vec![]), "{decoded:?}");
-    for kind in ["TCPRoute", "TLSRoute"] {
+    for kind in ["TCPRoute", "TLSRoute", "UDPRoute"] {
         let decoded = in_a_file(json!({
             "apiVersion": "gateway.networking.k8s.io/v1", "kind": kind,
             "metadata": {"name": "db", "namespace": "shop"},

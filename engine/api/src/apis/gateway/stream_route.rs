@@ -1,4 +1,4 @@
-//! Routes of connections, which are forwarded as bytes: TCPRoute and TLSRoute.
+//! Routes of connections and datagrams, which are forwarded as bytes: TCPRoute, TLSRoute and UDPRoute.
 //!
 //! <https://gateway-api.sigs.k8s.io/reference/spec/#tlsroute>
 
@@ -16,7 +16,7 @@ use crate::apis::decode::Found;
 /// Number of hostnames of one TLSRoute; the limit of the CRD.
 pub const SERVER_NAMES_MAX: usize = 1024;
 
-/// A rule of a TCPRoute or TLSRoute. It has no match: it is for all connections of the route.
+/// A rule of a TCPRoute, TLSRoute or UDPRoute. It has no match: it is for everything that the route receives.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamRule {
@@ -54,8 +54,9 @@ pub(in crate::apis) fn decode_tls(mut document: Value, found: &mut Found) -> Opt
     route::decode_spec(&mut document, found).map(|route| Body::StreamRoute(Arc::new(route)))
 }
 
-pub(in crate::apis) fn decode_tcp(mut document: Value, found: &mut Found) -> Option<Body> {
-    // Connections without TLS have no server name.
+/// Decodes a TCPRoute or UDPRoute.
+pub(in crate::apis) fn decode_port(mut document: Value, found: &mut Found) -> Option<Body> {
+    // Connections without TLS, and datagrams, have no server name.
     let spec = document.get_mut("spec").and_then(Value::as_object_mut);
     let hostnames = spec.and_then(|spec| spec.remove_entry("hostnames"));
     let wrong = found.unknown_in_spec(hostnames.iter().map(|(name, _)| name), &["parentRefs", "rules"]);

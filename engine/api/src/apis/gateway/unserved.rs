@@ -5,7 +5,7 @@ use holdfast_graph::ObjectKey;
 use super::GROUP;
 
 /// The kind of the object, and the path of the field without indexes.
-const FIELDS: [(&str, &str); 8] = [
+const FIELDS: [(&str, &str); 9] = [
     ("Gateway", "spec.defaultScope"),
     ("GRPCRoute", "spec.rules[].sessionPersistence"),
     ("GRPCRoute", "spec.useDefaultGateways"),
@@ -14,6 +14,7 @@ const FIELDS: [(&str, &str); 8] = [
     ("HTTPRoute", "spec.useDefaultGateways"),
     ("TCPRoute", "spec.useDefaultGateways"),
     ("TLSRoute", "spec.useDefaultGateways"),
+    ("UDPRoute", "spec.useDefaultGateways"),
 ];
 
 /// Returns whether a field of a rule is known and not served; none of these fields protects requests.

@@ -59,6 +59,9 @@ fn write(report: &Report, text: &mut Lines) {
         let (object, section, gateway) = (&replaced.object, &replaced.section, &replaced.gateway);
         match replaced.response {
             Some(code) => text.add(format_args!("{object}: {section} answers {code} on Gateway {gateway}")),
+            None if *object.kind == *kinds::UDP_ROUTE => {
+                text.add(format_args!("{object}: datagrams of {section} are dropped on Gateway {gateway}"));
+            }
             None if kinds::STREAM_ROUTES.contains(&&*object.kind) => {
                 text.add(format_args!("{object}: connections of {section} are closed on Gateway {gateway}"));
             }

@@ -34,9 +34,8 @@ impl Fleet {
         if *connections == Connections::default() {
             return policy_settings;
         }
-        let is_meant = |port: u16| names::listener(self.plan.socket(port).port()) == name;
         let listeners = self.plan.all().filter(|listener| listener.state != ListenerState::Out);
-        let behind = listeners.filter(|listener| is_meant(listener.port));
+        let behind = listeners.filter(|listener| names::listener(listener.bound()) == name);
         let tables: BTreeSet<_> = behind.map(|listener| listener.table()).collect();
         // Settings of a socket apply to each of its tables.
         for connection in tables.iter().filter_map(|table| connections.tables.get(table)) {
@@ -56,7 +55,7 @@ impl Fleet {
     /// Returns the bytes of the named listener with the given connection settings.
     pub(crate) fn listener_with(&self, name: &str, connections: &Connections) -> Option<Bytes> {
         let ports = ports::ports(&self.key, &self.plan, connections, |table| self.filters(table), self);
-        let (port, _) = ports.into_iter().find(|(port, _)| names::listener(port.address.port()) == name)?;
+        let (port, _) = ports.into_iter().find(|(port, _)| names::listener(port.bound()) == name)?;
         Some(encode::listener::encode(&port))
     }
 

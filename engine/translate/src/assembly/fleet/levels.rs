@@ -14,6 +14,7 @@ use holdfast_envoy::features::filters::{self, Guarding};
 use holdfast_envoy::features::guards::Guards;
 use holdfast_envoy::features::remote::Remote;
 use holdfast_envoy::model::FixedResponse;
+use holdfast_envoy::model::port::BoundPort;
 use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_graph::ObjectKey;
 
@@ -90,7 +91,8 @@ impl Fleet {
     /// Returns the plain listener that owns a host: the most specific one of its port.
     pub(crate) fn listener_of(&self, table: &TableName, host: &Host) -> Option<Arc<str>> {
         let TableName::Port(port) = table else { return None };
-        let of_host = self.plan.on_port(*port).filter(|listener| !listener.https && listener.host().covers(host));
+        let of_host =
+            self.plan.on_port(BoundPort::tcp(*port)).filter(|listener| !listener.https && listener.host().covers(host));
         of_host.min_by_key(|listener| listener.host().specificity()).map(|listener| listener.name.clone())
     }
 

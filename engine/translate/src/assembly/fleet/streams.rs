@@ -109,8 +109,9 @@ pub(super) fn contents(
         let listener = at.listeners.iter().find(forwards)?;
         let of_listener = settings(connections.tables.get(&listener.table())).unwrap_or_default();
         let chains = vec![chains::stream(listener, &host, route, &of_listener)];
-        let socket = settings(connections.sockets.get(&listener.port)).unwrap_or_default();
-        let port = GatewayPort { address: at.socket(listener.port), chains, socket };
+        let socket = settings(connections.sockets.get(&listener.bound())).unwrap_or_default();
+        let (address, transport) = (at.socket(listener.port), listener.traffic.transport());
+        let port = GatewayPort { address, transport, chains, socket };
         let parts = chain_parts::parts(&encode::listener::encode(&port)).into_iter().next()?;
         Some(parts.forwarding.unwrap_or(parts.placed))
     };
@@ -125,7 +126,7 @@ pub(crate) fn of_port(listener: &ListenerPlan, streams: Option<&Streams>) -> (Ch
         Some((host, route)) => {
             (chains::stream(listener, host, route, &ListenerSettings::default()), Origins::one(route.node.key.clone()))
         }
-        None => (Chain::RefuseAll { name: listener.name.clone() }, Origins::default()),
+        None => (chains::refuse_all(listener), Origins::default()),
     }
 }
 
