@@ -35,7 +35,7 @@ use holdfast_graph::ObjectKey;
 use prost::{Message, Name};
 
 use super::cluster::{CONNECTION_BUFFER_BYTES, ads};
-use super::{any, endpoints, names, seconds};
+use super::{any, endpoints, names, owner, seconds};
 use crate::features::chain::{self, ChainFilter};
 use crate::features::client_certificate::{ClientCertificates, ForwardedDetails};
 use crate::features::connection::{ListenerSettings, guard, health_check};
@@ -194,9 +194,14 @@ fn of_datagrams(port: &GatewayPort) -> Bytes {
         Chain::Datagrams { name, to: None } => Some(datagrams::filter(&names::refusal(name), None)),
         _ => None,
     };
+    let owner = port.chains.iter().find_map(|chain| match chain {
+        Chain::Datagrams { to: Some(to), .. } => owner::metadata(to),
+        _ => None,
+    });
     let listener = Listener {
         name: names::listener(port.bound()),
         address: Some(address),
+        metadata: owner,
         listener_filters: port.chains.iter().filter_map(filter).collect(),
         udp_listener_config: Some(datagrams::listener_config()),
         ..Default::default()
@@ -237,13 +242,14 @@ fn filter_chain(chain: &Chain) -> Option<FilterChain> {
                 filters: to.filters(&name),
                 // The client and the backend negotiate the protocol.
                 transport_socket: tls.as_ref().map(|tls| tls.transport_socket(&[])),
+                metadata: owner::metadata(to),
                 name,
                 ..Default::default()
             }
         }
         Chain::StreamAll { name, to } => {
             let name = names::stream(name);
-            FilterChain { filters: to.filters(&name), name, ..Default::default() }
+            FilterChain { filters: to.filters(&name), metadata: owner::metadata(to), name, ..Default::default() }
         }
         Chain::Refuse { host, name } => refusal(names::refusal(name), server_names(host.as_deref())),
         Chain::RefuseAll { name } => refusal(names::refusal(name), None),

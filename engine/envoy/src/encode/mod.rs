@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod endpoints;
 pub mod listener;
 pub mod names;
+pub(crate) mod owner;
 pub mod route;
 pub mod route_configuration;
 pub mod secret;

@@ -4,6 +4,7 @@
 //! access list. The caller decides which chains must be closed.
 
 use bytes::Bytes;
+use envoy_types::pb::envoy::config::core::v3::Metadata;
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType;
 use envoy_types::pb::envoy::config::listener::v3::{Filter, FilterChain, Listener};
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::DownstreamTlsContext;
@@ -13,6 +14,7 @@ use prost::Message;
 
 use crate::encode::listener::{REFUSAL, refusal};
 use crate::encode::names;
+use crate::encode::owner::owner;
 use crate::features::{datagrams, stream};
 
 /// A filter chain of a held listener, beside the desired one for the same connections.
@@ -25,10 +27,12 @@ impl HeldChain<'_> {
     /// Checks whether connections of the chain are desired. The routes of a chain without TLS are closed one by one;
     /// connections that are forwarded as bytes have no routes.
     pub fn is_desired(&self) -> bool {
-        match is_for_tls(self.held) {
-            true => self.desired.is_some(),
-            false => !is_stream(self.held) || self.desired.is_some_and(|desired| desired.name == self.held.name),
-        }
+        let is_stream = is_stream(self.held);
+        let is_same = |desired: &FilterChain| {
+            let has_owner = || is_same_owner(self.held.metadata.as_ref(), desired.metadata.as_ref());
+            (is_for_tls(self.held) || desired.name == self.held.name) && (!is_stream || has_owner())
+        };
+        (!is_stream && !is_for_tls(self.held)) || self.desired.is_some_and(is_same)
     }
 
     /// Checks whether the chain accepts clients that the desired one excludes. `meanwhile`: whether the listener is held
@@ -60,15 +64,23 @@ pub fn close(held: &[u8], desired: Option<&[u8]>, must_close: impl Fn(&HeldChain
 /// Drops the datagrams of a held listener that the desired listener does not forward.
 fn close_datagrams(held: &mut Listener, desired: &Listener) -> bool {
     let mut any = false;
+    let has_owner = is_same_owner(held.metadata.as_ref(), desired.metadata.as_ref());
     for filter in &mut held.listener_filters {
         let forwards = |proxy| !datagrams::is_refusal(&proxy);
-        let is_wanted = || desired.listener_filters.iter().any(|wanted| wanted.name == filter.name);
+        let has_name = || desired.listener_filters.iter().any(|wanted| wanted.name == filter.name);
+        let is_wanted = || has_owner && has_name();
         if datagrams::config(filter).is_some_and(forwards) && !is_wanted() {
             any = true;
             *filter = datagrams::filter(&names::closed_chain(&filter.name), None);
         }
     }
     any
+}
+
+/// Checks whether connections or datagrams have the same owner as before. Configuration of an earlier release has no
+/// owner.
+fn is_same_owner(held: Option<&Metadata>, desired: Option<&Metadata>) -> bool {
+    owner(held).is_none_or(|held| owner(desired) == Some(held))
 }
 
 /// Checks whether a chain is for TLS. A chain without TLS serves all hosts of its port, and its routes are closed one
@@ -228,6 +240,25 @@ mod tests {
                 assert!(kept.contains(&"https/other.com".to_owned()), "{row}: {kept:?}");
                 assert_eq!(kept.len(), if stays { 2 } else { 1 }, "{row}, {meanwhile}: {kept:?}");
             }
+        }
+    }
+
+    #[test]
+    fn held_connections_of_another_owner_are_closed() {
+        let of = |owner: &str, is_for_all: bool| match stream("a.com", None) {
+            Chain::Stream { host, name, tls, to } => {
+                let origins = vec![ObjectKey::new("g", "TCPRoute", "shop", owner)];
+                let to = Arc::new(Stream { origins, ..(*to).clone() });
+                if is_for_all { Chain::StreamAll { name, to } } else { Chain::Stream { host, name, tls, to } }
+            }
+            other => other,
+        };
+        let must_close = |chain: &HeldChain<'_>| !chain.is_desired();
+        for is_for_all in [false, true] {
+            let held = listener(vec![of("older", is_for_all)]);
+            assert_eq!(close(&held, Some(&held), must_close), None);
+            let closed = close(&held, Some(&listener(vec![of("younger", is_for_all)])), must_close);
+            assert!(closed.is_some(), "the older route is gone: {is_for_all}");
         }
     }
 
