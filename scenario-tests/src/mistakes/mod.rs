@@ -20,5 +20,6 @@ pub const PAIR: &str = "pair";
 /// Text before a certificate that gets the key of another certificate.
 pub const KEY: &str = "story-mistake: key";
 /// In the name of a Service: its cluster is refused with HTTP/2. In the name of a listener with TLS: its filter chain
-/// is refused. In a filter that calls an external service, or that forwards connections: the filter is refused.
+/// is refused. In a filter that calls an external service, or that forwards connections or
+/// datagrams: the filter is refused.
 pub const NAME: &str = "story-mistake";

@@ -5,6 +5,7 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::LbPolicy;
 use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
 use envoy_types::pb::envoy::config::core::v3::{DataSource, HeaderValue, HeaderValueOption};
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType;
+use envoy_types::pb::envoy::config::listener::v3::listener_filter::ConfigType as ListenerFilterConfig;
 use envoy_types::pb::envoy::config::listener::v3::{FilterChain, Listener};
 use envoy_types::pb::envoy::config::route::v3::route::Action;
 use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
@@ -96,6 +97,14 @@ fn spoil_secret(secret: &mut Secret) {
 
 fn spoil_listener(listener: &mut Listener) {
     listener.filter_chains.iter_mut().chain(&mut listener.default_filter_chain).for_each(spoil_chain);
+    for filter in &mut listener.listener_filters {
+        if let Some(ListenerFilterConfig::TypedConfig(config)) = &mut filter.config_type
+            && config.type_url.ends_with(".UdpProxyConfig")
+            && contains(&config.value, NAME)
+        {
+            config.value = vec![u8::MAX];
+        }
+    }
 }
 
 /// Adds a server name with a partial wildcard to a marked filter chain, and invalid bytes to its marked filters.

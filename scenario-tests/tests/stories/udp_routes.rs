@@ -31,21 +31,21 @@ const CLIENTS: usize = 400;
 /// Edits of another route while sessions are open.
 const EDITS: usize = 40;
 
-const OWN: &str = "{name: own, port: 8080}";
+pub(crate) const OWN: &str = "{name: own, port: 8080}";
 const BROKEN: &str = "{name: own, port: 8080, weight: -1}";
 const OTHER: &str = "{name: other, port: 8080, namespace: team}";
-const OWN_OTHER: &str = "{name: other, port: 8080}";
+pub(crate) const OWN_OTHER: &str = "{name: other, port: 8080}";
 
 /// A Gateway with two UDP listeners and an HTTP listener, and a backend of each of two teams.
-struct Estate {
-    one: u16,
-    two: u16,
-    http: u16,
+pub(crate) struct Estate {
+    pub(crate) one: u16,
+    pub(crate) two: u16,
+    pub(crate) http: u16,
     _pods: [DatagramEcho; 2],
 }
 
 impl Estate {
-    async fn new(world: &World) -> Result<Self> {
+    pub(crate) async fn new(world: &World) -> Result<Self> {
         let pods = [backend(world, "default", "own").await?, backend(world, "team", "other").await?];
         let estate = Self { one: world.udp_port()?, two: world.udp_port()?, http: world.port()?, _pods: pods };
         let listeners = [
@@ -59,7 +59,7 @@ impl Estate {
 }
 
 /// Starts a backend, the only pod of a Service of the same name.
-async fn backend(world: &World, namespace: &str, name: &str) -> Result<DatagramEcho> {
+pub(crate) async fn backend(world: &World, namespace: &str, name: &str) -> Result<DatagramEcho> {
     let echo = DatagramEcho::start(name).await?;
     world.write(&format!("service-{name}.yaml"), datagrams::service(namespace, name, &[echo.address()]))?;
     Ok(echo)
@@ -72,7 +72,7 @@ fn route(world: &World, kind: &str, namespace: &str, name: &str, section: &str, 
     world.write(&format!("{name}.yaml"), manifests::route(kind, namespace, name, &parents, &spec))
 }
 
-fn udp(world: &World, namespace: &str, name: &str, section: &str, backends: &str) -> Result<()> {
+pub(crate) fn udp(world: &World, namespace: &str, name: &str, section: &str, backends: &str) -> Result<()> {
     route(world, "UDPRoute", namespace, name, section, backends)
 }
 

@@ -11,7 +11,7 @@ const KIND_CHARS_MAX: usize = 40;
 const CORE_EDITS: usize = 2;
 /// Kinds that are not read, in groups of which other kinds are read.
 const NOT_READ: [(&str, &[&str]); 3] = [
-    (gateway::GROUP, &["BackendLBPolicy", "UDPRoute"]),
+    (gateway::GROUP, &["BackendLBPolicy"]),
     (contour::GROUP, &["ContourConfiguration", "ContourDeployment"]),
     (
         kgateway::GROUP,
@@ -94,7 +94,6 @@ mod tests {
             ("", "ServiceAccount", None),
             ("", "Pod", None),
             ("apps", "Deployment", None),
-            (gateway::GROUP, "UDPRoute", None),
             (gateway::GROUP, "TSLRoute", Some("TLSRoute")),
             (kgateway::GROUP, "HTTPListenerPolicy", None),
             (kgateway::GROUP, "GatewayParameters", None),

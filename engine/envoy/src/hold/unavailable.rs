@@ -122,6 +122,12 @@ impl Unavailable {
         })
     }
 
+    /// Returns whether a resource could not be applied at an Envoy because of its host, in any version.
+    pub fn has_host_refusal(&self, kind: ResourceType, name: &str) -> bool {
+        let is_it = |slot: &Slot| slot.0 == kind && *slot.1 == *name;
+        self.in_force().any(|((_, slot), kept)| is_it(slot) && kept.refusal.class == RefusalClass::Host)
+    }
+
     /// Returns whether an Envoy lacks this content because a resource of its host was missing.
     pub fn lacks(&self, node: &str, kind: ResourceType, name: &str, version: Version) -> bool {
         self.in_force().any(|((of, slot), kept)| {

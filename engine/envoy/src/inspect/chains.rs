@@ -64,7 +64,8 @@ pub fn close(held: &[u8], desired: Option<&[u8]>, must_close: impl Fn(&HeldChain
 /// Drops the datagrams of a held listener that the desired listener does not forward.
 fn close_datagrams(held: &mut Listener, desired: &Listener) -> bool {
     let mut any = false;
-    let has_owner = is_same_owner(held.metadata.as_ref(), desired.metadata.as_ref());
+    // At another address, nothing of the listener is desired.
+    let has_owner = held.address == desired.address && is_same_owner(held.metadata.as_ref(), desired.metadata.as_ref());
     for filter in &mut held.listener_filters {
         let forwards = |proxy| !datagrams::is_refusal(&proxy);
         let has_name = || desired.listener_filters.iter().any(|wanted| wanted.name == filter.name);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use holdfast_envoy::hold::unavailable::UNKNOWN_TRIES_MAX;
 use holdfast_envoy::hold::{Refusal, Slot};
 use holdfast_envoy::refusal::{self, RefusalClass};
-use holdfast_xds::{Answer, Version};
+use holdfast_xds::{Answer, ResourceType, Version};
 
 use crate::context::step_inputs::StepInputs;
 use crate::rollout::Stage;
@@ -54,6 +54,10 @@ impl FallbackScope {
         self.verdicts.since.entry(gateway).or_insert(now);
         if class == RefusalClass::Host && !inputs.follows {
             self.answered_but_for_its_host(answer, name, version, inputs);
+            if answer.kind == ResourceType::Listener {
+                // What the Envoy keeps may have to be closed.
+                self.stage_snapshot(inputs);
+            }
         }
         true
     }

@@ -66,7 +66,20 @@ impl Revocation<'_, '_> {
             closed.insert((ResourceType::Listener, name), instead.version);
             wanted.insert(ResourceType::Listener, Arc::new(instead));
         }
+        self.close_unplaced(wanted, &mut closed);
         closed
+    }
+
+    /// Closes listeners that an Envoy keeps as they were, because its host lacks what the desired ones need, such as the
+    /// port at a new address.
+    fn close_unplaced(&self, wanted: &mut Snapshot, closed: &mut Waiting) {
+        let unplaced = wanted.of(ResourceType::Listener).keys().cloned().collect::<Vec<_>>().into_iter();
+        for name in unplaced.filter(|name| self.hold.unavailable.has_host_refusal(ResourceType::Listener, name)) {
+            let held = self.hold.acknowledged(ResourceType::Listener, &name).cloned();
+            let Some(instead) = held.and_then(|held| self.closed_listener(&held, false)) else { continue };
+            closed.insert((ResourceType::Listener, name), instead.version);
+            wanted.insert(ResourceType::Listener, Arc::new(instead));
+        }
     }
 
     /// Closes, in the configuration of all other Envoys, everything that must no longer be served while one Envoy tries

@@ -258,6 +258,12 @@ impl Fleet {
         streams::contents((&self.key, &self.plan), plan, connections)
     }
 
+    /// Returns the contents of a route of connections at all its places, each with its server name.
+    pub(crate) fn named_stream_contents(&self, plan: &RoutePlan) -> Vec<(Content, Node)> {
+        let parts = streams::parts((&self.key, &self.plan), plan, &self.levels.connections);
+        parts.into_iter().map(|(parts, node)| (parts.placed, node)).collect()
+    }
+
     /// Returns the contents of a route object at all its places.
     pub(crate) fn contents(&self, plan: &RoutePlan) -> Vec<(Content, Node)> {
         let streams = self.stream_contents(plan, &self.levels.connections);

@@ -76,9 +76,11 @@ impl Translator {
         let mut contents = main.contents_under_levels(plan, &desired);
         if **served != *desired {
             contents.extend(main.contents_under_levels(plan, served));
-            contents.sort_unstable();
-            contents.dedup();
         }
+        // Of a chain, either content can be refused, also while the chain itself is replaced.
+        contents.extend(main.named_stream_contents(plan));
+        contents.sort_unstable();
+        contents.dedup();
         contents
     }
 

@@ -1,7 +1,8 @@
-//! Routes of connections that a real Envoy refuses: of two owners in one edit, with and without a probe, replaced and
-//! backfilled, over a kill of Holdfast. The connections of all other routes go on.
+//! Routes of connections and of datagrams that a real Envoy refuses: of two owners in one edit, with and without a probe,
+//! replaced and backfilled, over a kill of Holdfast. All other routes go on.
 
 use anyhow::{Result, ensure};
+use holdfast_scenario_tests::datagrams::{DatagramHammer, comes_to_drop, comes_to_reach};
 use holdfast_scenario_tests::fleet::binary_with_mistakes;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::mistakes::NAME;
@@ -11,6 +12,7 @@ use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, m
 use super::probed::probe_is_ready;
 use super::{BACKFILL, REPLACE, comes_to_blame, stored};
 use crate::tls_routes::{ECHO, Estate, FRONT, OWN_OTHER, comes_to_refuse, route};
+use crate::udp_routes::{self, OWN, backend, udp};
 
 pub(super) fn stories() -> Vec<Story> {
     stories!(
@@ -21,6 +23,10 @@ pub(super) fn stories() -> Vec<Story> {
             refused_and_backfilled,
             refused_by_the_probe_and_replaced,
             refused_by_the_probe_and_backfilled,
+            datagrams_replaced,
+            datagrams_backfilled,
+            datagrams_refused_by_the_probe_and_replaced,
+            datagrams_refused_by_the_probe_and_backfilled,
         ]
     )
 }
@@ -41,7 +47,7 @@ async fn refused_by_the_probe_and_backfilled(world: World) -> Result<()> {
     of_two_owners(world, &BACKFILL, true).await
 }
 
-/// The configuration of these connections is refused: the name of the Service is in it.
+/// The configuration with this backend is refused: the name of the Service is in it.
 fn mistaken() -> String {
     format!("{{name: {NAME}, port: 8080}}")
 }
@@ -61,10 +67,21 @@ struct Refused {
 }
 
 impl Refused {
+    fn new(flags: &[&str], is_probed: bool) -> Self {
+        Self { is_backfilled: flags == BACKFILL, detected_by: if is_probed { "probe" } else { "nack" } }
+    }
+
     async fn is_seen(self, request: &HttpRequest, pod: &str) -> Result<()> {
         match self.is_backfilled {
             true => request.reaches(pod).await.map(drop),
             false => comes_to_refuse(request).await,
+        }
+    }
+
+    async fn is_seen_by_datagrams(self, port: u16, pod: &str) -> Result<()> {
+        match self.is_backfilled {
+            true => comes_to_reach(port, pod).await,
+            false => comes_to_drop(port).await,
         }
     }
 
@@ -103,7 +120,7 @@ async fn of_two_owners(world: World, flags: &[&str], is_probed: bool) -> Result<
     let neighbours =
         Hammer::start([estate.to("any.here.test"), estate.to("a.there.test"), get(estate.http, "/").host("x.test")]);
     let owners = Hammer::start([shop.clone()]);
-    let refused = Refused { is_backfilled: flags == BACKFILL, detected_by: if is_probed { "probe" } else { "nack" } };
+    let refused = Refused::new(flags, is_probed);
 
     route(&world, "default", "shop", "shop.here.test", &mistaken())?;
     route(&world, "team", "pay", "pay.here.test", &mistaken())?;
@@ -139,5 +156,57 @@ async fn of_two_owners(world: World, flags: &[&str], is_probed: bool) -> Result<
     // No connection reaches the wildcard route, or the backend of the refused version.
     owners.stop_expecting(|shot| !shot.passed() || matches!(shot, Shot::Answer { pod, .. } if pod == "echo")).await?;
     drop(bad);
+    Ok(())
+}
+
+async fn datagrams_replaced(world: World) -> Result<()> {
+    datagrams_of_two_owners(world, &REPLACE, false).await
+}
+
+async fn datagrams_backfilled(world: World) -> Result<()> {
+    datagrams_of_two_owners(world, &BACKFILL, false).await
+}
+
+async fn datagrams_refused_by_the_probe_and_replaced(world: World) -> Result<()> {
+    datagrams_of_two_owners(world, &REPLACE, true).await
+}
+
+async fn datagrams_refused_by_the_probe_and_backfilled(world: World) -> Result<()> {
+    datagrams_of_two_owners(world, &BACKFILL, true).await
+}
+
+async fn datagrams_of_two_owners(world: World, flags: &[&str], is_probed: bool) -> Result<()> {
+    let estate = udp_routes::Estate::new(&world).await?;
+    let echo = world.backend("echo").await?;
+    let second = format!("{NAME}-two");
+    let bad = [backend(&world, "default", NAME).await?, backend(&world, "team", &second).await?];
+    udp(&world, "default", "a", "one", OWN)?;
+    udp(&world, "team", "b", "two", OWN_OTHER)?;
+    world.route("r", "rules:\n- backendRefs: [{name: echo, port: 8080}]")?;
+    let holdfast = start(&world, flags, is_probed).await?;
+    comes_to_reach(estate.one, "own").await?;
+    comes_to_reach(estate.two, "other").await?;
+    stored(&world, estate.http).await?;
+    let neighbours = Hammer::start([get(estate.http, "/").host("x.test")]);
+    let owners = DatagramHammer::start([estate.one, estate.two]);
+    let refused = Refused::new(flags, is_probed);
+    udp(&world, "default", "a", "one", &mistaken())?;
+    udp(&world, "team", "b", "two", &format!("{{name: {second}, port: 8080}}"))?;
+    refused.is_found(&holdfast, &["a", "b"]).await?;
+    refused.is_seen_by_datagrams(estate.one, "own").await?;
+    refused.is_seen_by_datagrams(estate.two, "other").await?;
+    let holdfast = world.run_with(holdfast.kill()?).await?;
+    refused.is_found(&holdfast, &["a", "b"]).await?;
+    refused.is_seen_by_datagrams(estate.one, "own").await?;
+    udp(&world, "default", "a", "one", OWN)?;
+    comes_to_reach(estate.one, "own").await?;
+    refused.is_found(&holdfast, &["b"]).await?;
+    world.delete("b.yaml")?;
+    comes_to_drop(estate.two).await?;
+    refused.is_found(&holdfast, &[]).await?;
+    neighbours.stop_expecting(Shot::is_ok).await?;
+    // No datagram reaches the backend of another route, or of the refused version.
+    owners.stop_expecting(&[(estate.one, "own", true), (estate.two, "other", true)]).await?;
+    drop((echo, bad));
     Ok(())
 }

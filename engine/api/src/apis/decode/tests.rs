@@ -125,3 +125,50 @@ fn kept_conditions_do_not_narrow_those_of_the_route() {
     let nothing: Vec<(String, bool)> = kept(json!("/admin"));
     assert_eq!(nothing, [("/admin".into(), false), (String::new(), true)]);
 }
+
+#[test]
+fn misplaced_parts_of_the_tls_of_a_gateway_are_not_lost() {
+    let certificate = json!({"clientCertificateRef": {"name": "own"}});
+    let spec = |extra: Value| {
+        let mut spec = json!({"gatewayClassName": "holdfast", "listeners": []});
+        let fields = spec.as_object_mut().unwrap();
+        fields.extend(extra.as_object().unwrap().clone());
+        spec
+    };
+    let read = |extra: Value, source: Option<Source>| {
+        let document = json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+            "metadata": {"name": "public", "namespace": "infra"}, "spec": spec(extra),
+        });
+        match decode(document, source) {
+            Decoded::Object(object, faults) => match &object.body {
+                Body::Gateway(gateway) => {
+                    (gateway.tls.clone(), faults.iter().any(|fault| fault.is_error() && fault.field == "spec.tls"))
+                }
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    };
+    let file = || Some(Source { file: "gateway.yaml".into(), line: 1 });
+    for extra in [
+        json!({"tsl": {"backend": certificate.clone()}}),
+        json!({"tls": certificate.clone()}),
+        json!({"tls": {"upstream": certificate.clone()}}),
+        json!({"backend": certificate.clone()}),
+        json!({"tlsConfig": {}}),
+        json!({"security": {"outgoing": certificate.clone()}}),
+        json!({"clientCert": {"name": "own"}}),
+    ] {
+        let (tls, _) = read(extra.clone(), file());
+        assert_eq!(tls.backend, Some(None), "{extra}");
+        assert_eq!(tls.frontend, Some(None), "{extra}");
+    }
+    assert!(read(json!({"backend": certificate.clone()}), file()).1, "the effect has a fault of the same part");
+    // Parts that are read stay, and other unknown fields, and those that an API server knows, concern no TLS.
+    let (tls, _) = read(json!({"tls": {"backend": certificate.clone()}, "tlsConfig": {}}), file());
+    assert!(tls.backend.flatten().is_some() && tls.frontend == Some(None));
+    assert_eq!(read(json!({"infrastructur": {}}), file()).0, Default::default());
+    assert_eq!(read(json!({"colour": "red"}), file()).0, Default::default());
+    assert_eq!(read(json!({"backend": certificate}), None).0, Default::default());
+}

@@ -36,9 +36,27 @@ pub struct GatewayTlsSpec {
 
 impl GatewayTlsSpec {
     /// Returns settings of which nothing can be read, which is already reported.
-    pub(super) fn unreadable() -> Self {
+    fn unreadable() -> Self {
         Self { frontend: Some(None), backend: Some(None) }
     }
+
+    /// Returns the settings where each missing part is one that cannot be read, which is already reported.
+    pub(super) fn or_unreadable(self) -> Self {
+        Self { frontend: self.frontend.or(Some(None)), backend: self.backend.or(Some(None)) }
+    }
+}
+
+/// Names of fields in `spec.tls`, and parts of names that a field with such content may have.
+const NAMES: [&str; 4] = ["tls", "cert", FRONTEND, BACKEND];
+/// Fields in the content of `spec.tls`.
+const CONTENT: [&str; 3] = ["clientcertificateref", "cacertificaterefs", "validation"];
+
+/// Returns whether an unknown field of the `spec` of a Gateway may be meant as `spec.tls`, or as a part of it. A
+/// misplaced part would otherwise end the validation of clients, or connect to backends without a certificate.
+pub(super) fn is_of_tls(name: &str, value: &Value) -> bool {
+    let has = |text: &str, parts: &[&str]| parts.iter().any(|part| text.to_ascii_lowercase().contains(part));
+    let fields = value.as_object().into_iter().flatten();
+    has(name, &NAMES) || fields.into_iter().any(|(name, value)| has(name, &CONTENT) || is_of_tls(name, value))
 }
 
 /// TLS towards clients.
@@ -122,9 +140,11 @@ pub(super) fn tls(written: Value, found: &mut Found) -> GatewayTlsSpec {
     for name in fields.keys() {
         let meant = misspelt::similar(name, KNOWN.into_iter());
         let is_wrong = found.unknown(format!("spec.tls.{name}"), meant);
-        if meant == Some(BACKEND) {
+        // A field with another name may be meant as either.
+        if meant == Some(BACKEND) || (is_wrong && meant.is_none()) {
             backend = Some(None);
-        } else if is_wrong || meant == Some(FRONTEND) {
+        }
+        if meant == Some(FRONTEND) || (is_wrong && meant.is_none()) {
             frontend = Some(None);
         }
     }

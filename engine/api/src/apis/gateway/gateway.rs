@@ -7,8 +7,9 @@ use std::sync::Arc;
 use gateway_api::gateways::{GatewayAddresses, GatewayAllowedListeners, GatewayInfrastructure, GatewayListeners};
 use serde_json::Value;
 
-use super::frontend::{self, GatewayTlsSpec};
+use super::frontend::{self, GatewayTlsSpec, is_of_tls};
 use crate::apis::decode::Found;
+use crate::apis::misspelt::similar;
 use crate::apis::{Body, typed};
 use crate::fault::at;
 
@@ -64,15 +65,23 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
         // At the default address, other clients would reach the Gateway.
         return None;
     }
+    let tls = tls.map(|value| frontend::tls(value, found)).unwrap_or_default();
+    // Where unknown fields are errors: an API server keeps none of them.
+    let rest = fields.iter().filter(|_| !wrong.is_empty());
+    let mut misplaced =
+        rest.filter(|(name, value)| similar(name, [TLS].into_iter()).is_some() || is_of_tls(name, value));
+    let tls = match misplaced.next() {
+        Some((name, _)) => {
+            found.invalid("spec.tls", format!("cannot be read completely: spec.{name} may be meant as a part of it"));
+            tls.or_unreadable()
+        }
+        None => tls,
+    };
     Some(Body::Gateway(Arc::new(Gateway {
         class: class.into(),
         listeners,
         addresses,
-        tls: match tls {
-            Some(value) => frontend::tls(value, found),
-            None if wrong.contains(&Some(TLS)) => GatewayTlsSpec::unreadable(),
-            None => GatewayTlsSpec::default(),
-        },
+        tls,
         infrastructure: infrastructure.and_then(|value| found.typed("spec.infrastructure", &value)),
         allowed_listeners: allowed.and_then(|value| found.typed("spec.allowedListeners", &value)),
     })))

@@ -7,7 +7,7 @@ use holdfast_api::object::Age;
 use holdfast_envoy::encode::listener::{Chain, GatewayPort};
 use holdfast_envoy::encode::{self, names};
 use holdfast_envoy::features::connection::ListenerSettings;
-use holdfast_envoy::inspect::chain_parts;
+use holdfast_envoy::inspect::chain_parts::{self, ChainParts};
 use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_graph::{Content, Node, ObjectKey, Origins};
 
@@ -100,9 +100,19 @@ pub(super) fn contents(
     plan: &RoutePlan,
     connections: &Connections,
 ) -> Vec<(Content, Node)> {
+    let parts = parts((gateway, at), plan, connections).into_iter();
+    parts.map(|(parts, node)| (parts.forwarding.unwrap_or(parts.placed), node)).collect()
+}
+
+/// Returns the parts of the chains of a route of connections at all its places at a Gateway.
+pub(super) fn parts(
+    (gateway, at): (&ObjectKey, &GatewayPlan),
+    plan: &RoutePlan,
+    connections: &Connections,
+) -> Vec<(ChainParts, Node)> {
     let Some(route) = &plan.stream else { return Vec::new() };
     let settings = |connection: Option<&Arc<Connection>>| connection.map(|own| own.settings.clone());
-    let content = |(name, host, _): (Arc<str>, Host, bool)| {
+    let parts = |(name, host, _): (Arc<str>, Host, bool)| {
         let forwards = |listener: &&ListenerPlan| {
             listener.name == name && listener.forwards() && listener.state == ListenerState::Serving
         };
@@ -112,11 +122,10 @@ pub(super) fn contents(
         let socket = settings(connections.sockets.get(&listener.bound())).unwrap_or_default();
         let (address, transport) = (at.socket(listener.port), listener.traffic.transport());
         let port = GatewayPort { address, transport, chains, socket };
-        let parts = chain_parts::parts(&encode::listener::encode(&port)).into_iter().next()?;
-        Some(parts.forwarding.unwrap_or(parts.placed))
+        chain_parts::parts(&encode::listener::encode(&port)).into_iter().next()
     };
-    let contents = places(gateway, plan).into_iter().filter_map(content);
-    contents.map(|content| (content, route.node.clone())).collect()
+    let all = places(gateway, plan).into_iter().filter_map(parts);
+    all.map(|parts| (parts, route.node.clone())).collect()
 }
 
 /// Returns the only filter chain of a listener without TLS, and the route that it is made from.
