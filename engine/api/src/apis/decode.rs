@@ -301,4 +301,5 @@ fn identity(kind: &scheme::Kind, metadata: &Value, is_checked: bool) -> Result<O
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests;
