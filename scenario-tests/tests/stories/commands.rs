@@ -109,7 +109,7 @@ async fn check_finds_what_is_misspelt(world: World) -> Result<()> {
     let listeners = format!(
         "{}{}{}",
         manifests::listener("http", 80, "protocol: HTTP"),
-        manifests::listener("udp", 5432, "protocol: UDP"),
+        manifests::listener("other", 5432, "protocol: SCTP"),
         manifests::listener("far", 65_535, "protocol: TLS"),
     );
     world.gateway_with(&listeners)?;
@@ -127,7 +127,7 @@ async fn check_finds_what_is_misspelt(world: World) -> Result<()> {
         "did you mean TrafficPolicy?",
         "did you mean Service?",
         "  http: HTTP 127.0.0.1:80, host *",
-        "  udp: UDP 127.0.0.1:5432, host *, 0 routes, not served",
+        "  other: SCTP 127.0.0.1:5432, host *, 0 routes, not served",
         "  far: TLS 127.0.0.1:65535, host *, 0 routes, not served",
     ])?;
     for name in ["route.yaml", "policy.yaml", "service.yaml"] {
@@ -135,10 +135,10 @@ async fn check_finds_what_is_misspelt(world: World) -> Result<()> {
     }
     world.write(
         "others.yaml",
-        misspelt("apps/v1", "Deployment") + "---\n" + &misspelt("gateway.networking.k8s.io/v1", "UDPRoute"),
+        misspelt("apps/v1", "Deployment") + "---\n" + &misspelt("gateway.networking.k8s.io/v1", "BackendLBPolicy"),
     )?;
     let finished = world.command(&["check", &folder]).await?;
-    finished.expect_output(&["UDPRoute is not a kind that Holdfast reads; ignored"])?;
+    finished.expect_output(&["BackendLBPolicy is not a kind that Holdfast reads; ignored"])?;
     ensure!(!finished.output().contains("did you mean"), "{}", finished.output());
 
     let empty = world.folder().join("empty.yaml");
