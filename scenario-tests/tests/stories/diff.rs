@@ -274,7 +274,15 @@ async fn agree(world: &World, holdfast: &Holdfast, culprit: &Culprit, port: u16,
         "object={}",
         broken["group"].as_str().map(|group| format!("{group}/{kind}:{namespace}/{name}")).unwrap_or_default()
     );
-    ensure!(events.lines().any(|line| line.contains(&of_it) && line.contains("reason=")), "no Event of {of_it}");
+    let own: Vec<&str> = events.lines().filter(|line| line.contains(&of_it) && line.contains("reason=")).collect();
+    let is_it = |line: &&str| [field, words].iter().all(|words| line.contains(**words));
+    ensure!(own.iter().any(is_it), "no Event with {field} and {words} among {own:#?}");
+    if status.is_none() {
+        let generations =
+            [format!("serving generation {} ", generation - 1), format!("generation {generation} was refused")];
+        let is_it = |line: &&str| generations.iter().all(|words| line.contains(words));
+        ensure!(own.iter().any(is_it), "no Event with {generations:?} among {own:#?}");
+    }
     Ok(())
 }
 
