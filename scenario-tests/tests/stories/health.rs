@@ -549,14 +549,14 @@ async fn parts_without_effect(world: World) -> Result<()> {
     world.route("pay", &format!("hostnames: [pay.example.com]\n{nothing}"))?;
     let words = ["1 outage, ", "all backendRefs have weight 0", "rules[0] answers 500: pay.example.com /*"];
     status_comes_to_print(&world, &holdfast, 1, &words).await?;
-    get(port, "/").host("pay.example.com").answers(500).await?;
+    get(port, "/").host("pay.example.com").comes_to_answer(500).await?;
     let narrow = "rules:\n- matches: [{path: {value: /a}, method: POST, headers: [{name: x-e, value: t}]}]\n  backendRefs: \
                   [{name: missing, port: 8080}]\n- backendRefs: [{name: echo, port: 8080}]";
     world.route("pay", &format!("hostnames: [pay.example.com]\n{narrow}"))?;
     let words = ["1 outage, ", "rules[0] answers 500: pay.example.com POST /a/* for some values of header x-e"];
     status_comes_to_print(&world, &holdfast, 1, &words).await?;
-    get(port, "/a").host("pay.example.com").reaches("echo").await?;
-    get(port, "/a").host("pay.example.com").method(hyper::Method::POST).header("x-e", "t").answers(500).await?;
+    get(port, "/a").host("pay.example.com").comes_to_reach("echo").await?;
+    get(port, "/a").host("pay.example.com").method(hyper::Method::POST).header("x-e", "t").comes_to_answer(500).await?;
     Ok(())
 }
 
