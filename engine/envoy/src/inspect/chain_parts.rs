@@ -48,9 +48,10 @@ pub struct ChainParts {
 pub fn parts(body: &[u8]) -> Vec<ChainParts> {
     let Ok(mut listener) = Listener::decode(body) else { return Vec::new() };
     let chains = std::mem::take(&mut listener.filter_chains);
-    let (datagrams, others) = std::mem::take(&mut listener.listener_filters)
-        .into_iter()
-        .partition(|filter| datagrams::config(filter).is_some());
+    let (datagrams, others): (Vec<ListenerFilter>, Vec<ListenerFilter>) =
+        std::mem::take(&mut listener.listener_filters)
+            .into_iter()
+            .partition(|filter| datagrams::config(filter).is_some());
     listener.listener_filters = others;
     let place = listener.encode_to_vec();
     let part = |mut chain: FilterChain| {
@@ -60,7 +61,6 @@ pub fn parts(body: &[u8]) -> Vec<ChainParts> {
         let forwarding = forwarding(&chain).map(|own| content(&[place.as_slice(), &own].concat()));
         ChainParts { name: chain.name, own: content(&own), placed: content(&placed), filters, forwarding }
     };
-    let datagrams: Vec<ListenerFilter> = datagrams;
     chains.into_iter().map(part).chain(datagrams.into_iter().map(|filter| of_datagrams(filter, &place))).collect()
 }
 

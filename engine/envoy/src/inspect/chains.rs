@@ -17,29 +17,48 @@ use crate::encode::names;
 use crate::encode::owner::owner;
 use crate::features::{datagrams, stream};
 
-/// A filter chain of a held listener, beside the desired one for the same connections.
-pub struct HeldChain<'a> {
-    held: &'a FilterChain,
-    desired: Option<&'a FilterChain>,
+/// A filter chain of a held listener, beside the desired one for the same connections; or the filter of its datagrams.
+pub enum HeldChain<'a> {
+    /// A filter chain.
+    Connections {
+        /// The held chain.
+        held: &'a FilterChain,
+        /// The desired chain.
+        desired: Option<&'a FilterChain>,
+    },
+    /// The filter of a UDP listener.
+    Datagrams {
+        /// Whether the desired listener forwards the same datagrams for the same owner.
+        is_desired: bool,
+    },
 }
 
 impl HeldChain<'_> {
     /// Checks whether connections of the chain are desired. The routes of a chain without TLS are closed one by one;
     /// connections that are forwarded as bytes have no routes.
     pub fn is_desired(&self) -> bool {
-        let is_stream = is_stream(self.held);
-        let is_same = |desired: &FilterChain| {
-            let has_owner = || is_same_owner(self.held.metadata.as_ref(), desired.metadata.as_ref());
-            (is_for_tls(self.held) || desired.name == self.held.name) && (!is_stream || has_owner())
+        let (held, desired) = match self {
+            Self::Datagrams { is_desired } => return *is_desired,
+            Self::Connections { held, desired } => (held, desired),
         };
-        (!is_stream && !is_for_tls(self.held)) || self.desired.is_some_and(is_same)
+        let is_stream = is_stream(held);
+        let is_same = |desired: &FilterChain| {
+            let has_owner = || is_same_owner(held.metadata.as_ref(), desired.metadata.as_ref());
+            (is_for_tls(held) || desired.name == held.name) && (!is_stream || has_owner())
+        };
+        (!is_stream && !is_for_tls(held)) || desired.is_some_and(is_same)
     }
 
     /// Checks whether the chain accepts clients that the desired one excludes. `meanwhile`: whether the listener is held
     /// only until the desired one was tried. In that case, a chain with an earlier form of a requirement satisfies the
     /// desired form.
     pub fn is_weaker(&self, meanwhile: bool) -> bool {
-        is_for_tls(self.held) && self.desired.is_some_and(|desired| is_stricter(desired, self.held, meanwhile))
+        match self {
+            Self::Connections { held, desired: Some(desired) } => {
+                is_for_tls(held) && is_stricter(desired, held, meanwhile)
+            }
+            Self::Connections { desired: None, .. } | Self::Datagrams { .. } => false,
+        }
     }
 }
 
@@ -50,10 +69,10 @@ pub fn close(held: &[u8], desired: Option<&[u8]>, must_close: impl Fn(&HeldChain
         Some(bytes) => Listener::decode(bytes).ok()?,
         None => Listener::default(),
     };
-    let mut any = close_datagrams(&mut held, &desired);
+    let mut any = close_datagrams(&mut held, &desired, &must_close);
     for chain in &mut held.filter_chains {
         let wanted = desired.filter_chains.iter().find(|other| other.filter_chain_match == chain.filter_chain_match);
-        if !is_refusal(chain) && must_close(&HeldChain { held: chain, desired: wanted }) {
+        if !is_refusal(chain) && must_close(&HeldChain::Connections { held: chain, desired: wanted }) {
             any = true;
             *chain = refusal(names::closed_chain(&chain.name), chain.filter_chain_match.take());
         }
@@ -61,16 +80,16 @@ pub fn close(held: &[u8], desired: Option<&[u8]>, must_close: impl Fn(&HeldChain
     any.then(|| held.encode_to_vec().into())
 }
 
-/// Drops the datagrams of a held listener that the desired listener does not forward.
-fn close_datagrams(held: &mut Listener, desired: &Listener) -> bool {
+/// Drops the datagrams of a held listener where `must_close`; returns whether there are any.
+fn close_datagrams(held: &mut Listener, desired: &Listener, must_close: &impl Fn(&HeldChain<'_>) -> bool) -> bool {
     let mut any = false;
     // At another address, nothing of the listener is desired.
     let has_owner = held.address == desired.address && is_same_owner(held.metadata.as_ref(), desired.metadata.as_ref());
     for filter in &mut held.listener_filters {
         let forwards = |proxy| !datagrams::is_refusal(&proxy);
         let has_name = || desired.listener_filters.iter().any(|wanted| wanted.name == filter.name);
-        let is_wanted = || has_owner && has_name();
-        if datagrams::config(filter).is_some_and(forwards) && !is_wanted() {
+        let held = HeldChain::Datagrams { is_desired: has_owner && has_name() };
+        if datagrams::config(filter).is_some_and(forwards) && must_close(&held) {
             any = true;
             *filter = datagrams::filter(&names::closed_chain(&filter.name), None);
         }
@@ -265,7 +284,7 @@ mod tests {
 
     #[test]
     fn held_datagrams_are_forwarded_as_long_as_the_desired_listener_forwards_some() {
-        let never = |_: &HeldChain<'_>| false;
+        let must_close = |chain: &HeldChain<'_>| !chain.is_desired();
         let of = |chains: Vec<Chain>| {
             let address = ([127, 0, 0, 1], 53).into();
             encode(&GatewayPort { address, transport: Transport::Udp, chains, socket: Arc::default() })
@@ -276,7 +295,7 @@ mod tests {
         };
         let drops = |name: &str| vec![Chain::Datagrams { name: name.into(), to: None }];
         let held = of(forwards("dns/*"));
-        assert_eq!(close(&held, Some(&of(forwards("dns/*"))), never), None);
+        assert_eq!(close(&held, Some(&of(forwards("dns/*"))), must_close), None);
         let names = |listener: &Bytes| -> Vec<(String, bool)> {
             let Ok(listener) = Listener::decode(&listener[..]) else { return Vec::new() };
             let filters = listener.listener_filters.iter();
@@ -284,10 +303,10 @@ mod tests {
             filters.map(|filter| (filter.name.clone(), drops(filter))).collect()
         };
         for desired in [Some(of(drops("dns/*"))), Some(of(forwards("other/*"))), None] {
-            let closed = close(&held, desired.as_deref(), never);
+            let closed = close(&held, desired.as_deref(), must_close);
             assert_eq!(closed.as_ref().map(names), Some(vec![("closed/stream/dns/*".to_owned(), true)]));
         }
-        assert_eq!(close(&of(drops("dns/*")), None, never), None);
+        assert_eq!(close(&of(drops("dns/*")), None, must_close), None);
     }
 
     #[test]
