@@ -4,6 +4,7 @@
 
 mod backends;
 pub mod certificates;
+mod client_certificate;
 pub mod conditions;
 mod data_planes;
 pub mod events;
@@ -541,7 +542,7 @@ impl Engine {
         let listeners = self.listener_statuses(key, plan, None, attached, generation);
         let accepted = self.all_closed(key, plan, None).unwrap_or_else(|| plan.accepted.clone());
         let programmed = self.provisioned_or(key, plan, programmed(plan, &self.seen(key, plan)));
-        let resolved = plan.client.as_ref().map(|client| client.resolved_refs.clone());
+        let resolved = client_certificate::resolved_refs(self, plan);
         let conditions = [accepted, programmed].into_iter().chain(resolved);
         let conditions = conditions.chain(insecure_validation(plan)).chain(fallback);
         let mut status = json!({

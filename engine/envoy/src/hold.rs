@@ -129,9 +129,10 @@ impl Hold {
             if self.desired.get(*kind, name).is_none() {
                 self.acknowledged.remove(slot);
                 self.pending.remove(slot);
-                // A cluster's name is derived from all settings that distinguish it: a version that was refused under
-                // the name stays refused.
-                self.refused.retain(|(refused, _), _| refused != slot || *kind == ResourceType::Cluster);
+                // A cluster's name is derived from all settings that distinguish it, and the content of a certificate
+                // depends on no other resource: a version that was refused under the name stays refused.
+                let stays = matches!(kind, ResourceType::Cluster | ResourceType::Secret);
+                self.refused.retain(|(refused, _), _| refused != slot || stays);
             }
         }
         self.published.clone()

@@ -6,9 +6,9 @@ use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendA
 use envoy_types::pb::envoy::config::route::v3::route::Action;
 use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
 use envoy_types::pb::envoy::config::route::v3::{Route, RouteAction, RouteConfiguration};
-use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::http_route::HttpRule;
 use holdfast_api::apis::gateway::route::RuleEntry;
+use holdfast_api::apis::{Body, kinds};
 use holdfast_check::header::modifiable_name;
 use holdfast_engine::engine::Event;
 use holdfast_graph::ObjectKey;
@@ -64,7 +64,11 @@ pub(super) fn answered(envoy: &Envoy, scope: &ScopeSeen, wanted: &Snapshot, wron
             continue;
         };
         let desired = routes(&wanted.body);
-        let forwards = |name: &str| desired.iter().any(|route| route.name == name && has_backend(route));
+        // A guard that needs a broken client certificate closes its routes.
+        let lacks_certificate = scope.broken.keys().any(|node| &*node.key.kind == kinds::SECRET);
+        let is_closed = |route: &Route| lacks_certificate && !route.typed_per_filter_config.is_empty();
+        let forwards =
+            |name: &str| desired.iter().any(|route| route.name == name && has_backend(route) && !is_closed(route));
         let failing = routes(&resource.body).into_iter().filter(|route| fails(route) && !is_broken(scope, route));
         for route in failing.filter(|route| forwards(&route.name)) {
             wrong.push(format!("{} answers {NO_BACKEND} for {}, which has a backend", envoy.id.node, route.name));

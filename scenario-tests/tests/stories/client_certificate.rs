@@ -3,12 +3,13 @@
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::echo::Echo;
+use holdfast_scenario_tests::fleet::FleetEnvoy;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, documents, http_listener};
 use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::secured::Secured;
 use holdfast_scenario_tests::tls::{Certificate, StoryAuthority};
-use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories, until};
+use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, mistakes, stories, until};
 
 use crate::fallback::BACKFILL;
 
@@ -21,6 +22,7 @@ pub(crate) fn stories() -> Vec<Story> {
             backends_get_no_anonymous_connection,
             last_valid_certificate,
             services_of_proxies_get_the_certificate,
+            refused_without_isolation,
         ]
     )
 }
@@ -270,5 +272,67 @@ async fn services_of_proxies_get_the_certificate(world: World) -> Result<()> {
     ensure!(shop.backend.anonymous() == anonymous, "an HTTPProxy connected without the certificate");
     neighbour.stop_expecting(Shot::is_ok).await?;
     holdfast.terminate().await?;
+    Ok(())
+}
+
+/// Without isolation, a client certificate that only Envoy refuses closes what needs it, also authorization that fails
+/// open: at the first start, after a kill, and when its Secret was deleted and is there again. Edits of others take effect
+/// all the time, and the status names the Secret.
+async fn refused_without_isolation(world: World) -> Result<()> {
+    let shop = Shop::new(&world).await?;
+    let own = shop.authority.client("proxy", 2)?;
+    let refused = format!("{}\n{}", mistakes::KEY, own.pem);
+    let refused = manifests::tls_secret("default", "own", &refused, &own.key_pem);
+    let refused = || world.write("own.yaml", refused.as_str());
+    shop.gateways(&world, NAMED)?;
+    refused()?;
+    let options = options(&world, &["--probe", "off"])?.without_envoy();
+    let mut holdfast = world.run_with(options.clone()).await?;
+    let envoy = FleetEnvoy { has_mistakes: true, ..FleetEnvoy::large("one") };
+    let _envoy = envoy.start(&world, &options).await?;
+    shop.at("/plain").comes_to_reach("plain").await?;
+    shop.comes_to_close().await?;
+    let neighbour = Hammer::start([shop.at("/plain")]);
+    let requests = Hammer::start([shop.at("/secured"), shop.at("/guarded"), shop.through_proxy()]);
+    names_the_secret(&world, &holdfast).await?;
+    edit_takes_effect(&world, &shop, "first").await?;
+    holdfast = world.run_with(holdfast.kill()?).await?;
+    edit_takes_effect(&world, &shop, "second").await?;
+    for version in ["third", "fourth"] {
+        world.delete("own.yaml")?;
+        shop.comes_to_close().await?;
+        edit_takes_effect(&world, &shop, "deleted").await?;
+        refused()?;
+        edit_takes_effect(&world, &shop, version).await?;
+        names_the_secret(&world, &holdfast).await?;
+    }
+    requests.goes_on(50).await?;
+    requests.stop_expecting(|shot| !shot.passed()).await?;
+    neighbour.stop_expecting(Shot::is_ok).await?;
+    world.write("own.yaml", own.secret("default", "own"))?;
+    shop.comes_to_serve().await?;
+    ensure!(shop.backend.anonymous() == 0, "{} connections without a certificate", shop.backend.anonymous());
+    holdfast.terminate().await?;
+    Ok(())
+}
+
+/// Waits until the status, which reports an outage, names the Secret and Envoy's refusal.
+async fn names_the_secret(world: &World, holdfast: &Holdfast) -> Result<()> {
+    let address = format!("127.0.0.1:{}", holdfast.options.diagnostics);
+    until("the status names the Secret", || async {
+        let status = world.command(&["status", "--diagnostics", &address]).await?;
+        status.expect_code(1)?.expect_output(&["Secret", "own", "/secured", "/guarded"]).map(drop)
+    })
+    .await
+}
+
+/// Waits until an edit of another route is effective.
+async fn edit_takes_effect(world: &World, shop: &Shop, version: &str) -> Result<()> {
+    let rules = format!(
+        "hostnames: [news.example.com]\nrules: [{{matches: [{{path: {{value: /{version}}}}}], \
+         backendRefs: [{{name: plain, port: 8080}}]}}]\n"
+    );
+    world.write("news.yaml", manifests::route("HTTPRoute", "default", "news", "- {name: public}\n", &rules))?;
+    get(shop.port, &format!("/{version}")).host("news.example.com").comes_to_reach("plain").await?;
     Ok(())
 }

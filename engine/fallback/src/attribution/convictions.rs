@@ -69,7 +69,7 @@ impl FallbackScope {
         message: &str,
         inputs: &StepInputs<'_>,
     ) {
-        if !inputs.settings.fallback.isolate {
+        if !inputs.settings.fallback.isolate && !self.is_first_identity(name, inputs) {
             self.remember_refused(ResourceType::Secret, name, version, inputs);
             return self.hold_as_a_whole(inputs);
         }

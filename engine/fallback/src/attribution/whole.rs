@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use holdfast_graph::{Content, Detected, Verdict};
+use holdfast_api::apis::kinds;
+use holdfast_envoy::encode::names;
+use holdfast_graph::{Content, Detected, Node, Verdict};
 use holdfast_store::{Change, StoredVerdict};
 use holdfast_xds::{ResourceType, Version};
 
@@ -74,12 +76,52 @@ impl FallbackScope {
         true
     }
 
+    /// Restores the refusal of a certificate, which is not sent again although its Secret is deleted and written again.
+    pub(crate) fn restore_refused_certificate(&mut self, content: &Content, verdict: &Verdict) {
+        let Verdict { node, message, .. } = verdict;
+        if &*node.key.kind == kinds::SECRET && node.section.is_empty() {
+            let (name, version) = (names::secret(&node.key).into(), Version::from_bytes(content.0));
+            self.hold.refuse_version(ResourceType::Secret, &name, version, &self.id.build.clone(), message);
+        }
+    }
+
     /// Releases the hold if held content has changed and need not wait: everything is tried again.
     pub(crate) fn release_hold(&mut self, inputs: &StepInputs<'_>) {
         let waits = self.verdicts.quarantine.wait_until(&self.id.gateway, inputs.now_ms).is_some();
         if self.whole.held && self.whole.changed && !waits {
             self.whole = Whole::default();
         }
+    }
+
+    /// Checks whether a Secret is the client certificate for backends and no Envoy has acknowledged any version of it.
+    ///
+    /// Such a certificate has no form that could be held. Without it, Envoy would wait for it before it uses new clusters,
+    /// connect without it, and let requests pass where authorization fails open: the certificate itself is convicted, so
+    /// that translation closes what needs it.
+    pub(crate) fn is_first_identity(&self, name: &Arc<str>, inputs: &StepInputs<'_>) -> bool {
+        let identity = inputs.translator.identity(&self.id.gateway).secret();
+        identity.is_some_and(|secret| *names::secret(secret) == **name)
+            && self.hold.acknowledged(ResourceType::Secret, name).is_none()
+    }
+
+    /// Convicts a client certificate that was refused before and is desired again. Returns whether there is one.
+    pub(crate) fn convict_first_identity(&mut self, inputs: &StepInputs<'_>) -> bool {
+        let Some(secret) = inputs.translator.identity(&self.id.gateway).secret() else { return false };
+        let name: Arc<str> = names::secret(secret).into();
+        let snapshot = inputs.translator.snapshot(&self.id.fleet);
+        let wanted = snapshot.and_then(|snapshot| snapshot.get(ResourceType::Secret, &name));
+        let refusal = |version| self.hold.refusal_of(ResourceType::Secret, &name, version);
+        let Some((version, message)) =
+            wanted.and_then(|wanted| Some((wanted.version, refusal(wanted.version)?.message.clone())))
+        else {
+            return false;
+        };
+        let is_first = self.is_first_identity(&name, inputs);
+        if is_first {
+            let node = Node::whole(secret.clone());
+            self.convict(Content(*version.as_bytes()), &node, Detected::Nack, &message, Vec::new(), inputs);
+        }
+        is_first
     }
 
     /// Checks whether the current configuration of the fleet contains a resource that was refused before.

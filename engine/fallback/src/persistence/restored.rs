@@ -186,6 +186,7 @@ impl RestoredScope {
             if scope.restore_refused(&content, &verdict) {
                 continue;
             }
+            scope.restore_refused_certificate(&content, &verdict);
             scope.verdicts.restore(content, verdict);
         }
         for kind in ResourceType::ALL {

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::section::{self, HOST, ObjectSection};
-use holdfast_envoy::model::BackendCluster;
-use holdfast_graph::{Content, Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict, World as _};
+use holdfast_graph::{Content, Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict};
 use holdfast_translate::httpproxy::is_proxy;
 use holdfast_translate::overlay::{Closing, Manner, Overlay};
 
 use super::claims;
 use super::fairness::Wait;
+use super::held;
 use super::objection::Objection;
 use super::policies::{self, LeftOut};
 use super::reachable::DesiredRules;
@@ -88,7 +88,7 @@ pub fn derive(world: &World<'_>, graph: &Graph) -> Derived {
     let mut refused = refused(world, &mut derived.retry_at);
     let mut left_out = LeftOut::default();
     refused.extend(policies::refused(world, &mut left_out, &mut derived.retry_at));
-    refused.extend(world.held.map(|held| changed(held, &mut left_out, world)).unwrap_or_default());
+    refused.extend(world.held.map(|held| held::changed(held, &mut left_out, world)).unwrap_or_default());
     derived.broken.extend(refused.iter().map(|(node, broken)| (node.clone(), broken.clone())));
     let mut shared = shared::refused(world, &mut derived.retry_at);
     let claims = claims::found(world);
@@ -273,35 +273,6 @@ fn without_healed_by_unread(broken: &mut BTreeMap<Node, Broken>, world: &World<'
 
 pub(super) fn by_translation(field: String, message: String) -> Broken {
     Broken { detected: Detected::Translation, field: field.into(), message: message.into(), since: None }
-}
-
-/// Returns, while everything is held, the units with parts that no Envoy has acknowledged.
-fn changed(held: &BTreeSet<ObjectKey>, left_out: &mut LeftOut, world: &World<'_>) -> BTreeMap<Node, Broken> {
-    let mut broken = BTreeMap::new();
-    for key in held {
-        if let Some(plan) = world.translator.policy(key) {
-            broken.extend(policies::changed(key, plan, HELD, left_out, world));
-        }
-        let Some(plan) = world.translator.route(key) else { continue };
-        let unproven = world.translator.parts_of(world.gateway, plan, |part, context| {
-            !(world.proof.is_proven(&part.encoded(context).1) || world.is_new_by_policies(part, context))
-        });
-        let streams = world.translator.streams_of(world.gateway, plan).into_iter();
-        let streams = streams.filter(|(content, _)| !world.proof.is_proven(content));
-        let nodes: BTreeSet<Node> = unproven.into_iter().chain(streams).map(|(_, node)| node).collect();
-        if nodes.is_empty() {
-            continue;
-        }
-        // An unchanged route is new because of an object that it uses.
-        let origins = plan.backends.iter().flat_map(BackendCluster::origins);
-        let others: BTreeSet<Node> =
-            origins.filter(|key| world.differs_from_last_valid(key)).cloned().map(Node::whole).collect();
-        let itself = others.is_empty() || world.has_no_or_another_last_valid(key);
-        for node in others.into_iter().chain(nodes.into_iter().filter(|_| itself)) {
-            broken.insert(node.clone(), suspected(&node, HELD));
-        }
-    }
-    broken
 }
 
 pub(crate) fn suspected(node: &Node, message: &str) -> Broken {

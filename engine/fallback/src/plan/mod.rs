@@ -9,6 +9,7 @@ mod company;
 pub mod derive;
 pub mod fairness;
 pub(crate) mod fitness;
+mod held;
 pub(crate) mod objection;
 pub mod policies;
 pub(crate) mod reachable;

@@ -176,6 +176,9 @@ impl FallbackScope {
         self.release_hold(inputs);
         self.replan(inputs);
         let isolate = inputs.settings.fallback.isolate;
+        if !isolate && !inputs.follows && self.convict_first_identity(inputs) {
+            self.replan(inputs);
+        }
         if !isolate && !self.whole.held && self.hold.has_acknowledged_routes() && self.is_refused_already(inputs) {
             // None of the refused content changed.
             self.whole.held = true;

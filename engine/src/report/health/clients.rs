@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use holdfast_api::apis::kinds;
 use holdfast_api::section::GATEWAY_TLS;
+use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::served_state::speaking;
+use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::query::clients::unreachable_parts;
 
 use crate::engine::Engine;
@@ -19,6 +21,7 @@ pub(super) fn without_certificate(engine: &Engine) -> Vec<Effect> {
     let mut effects = Vec::new();
     for (name, scopes) in engine.scopes.gateways() {
         let Some(scope) = speaking(scopes).next() else { continue };
+        let (cause, section) = cause(engine, scope);
         for part in unreachable_parts(&engine.translator, &scope.id.fleet) {
             let Some(plan) = engine.translator.route(part.route) else { continue };
             let (hosts, paths) = super::requests(plan, name, &part.section);
@@ -36,12 +39,22 @@ pub(super) fn without_certificate(engine: &Engine) -> Vec<Effect> {
                 },
                 hosts,
                 paths,
-                causes: BTreeSet::from([scope.id.gateway.clone()]),
-                causing_section: GATEWAY_TLS.into(),
+                causes: BTreeSet::from([cause.clone()]),
+                causing_section: section.into(),
                 message: "the client certificate of the Gateway for backends is not available".into(),
                 version: None,
             });
         }
     }
     effects
+}
+
+/// Returns the object at fault, with the section: the Secret if Envoys refuse it, or the Gateway with its reference.
+fn cause(engine: &Engine, scope: &FallbackScope) -> (ObjectKey, &'static str) {
+    let gateway = &scope.id.gateway;
+    let is_refused = |secret: &&ObjectKey| scope.derived.broken.contains_key(&Node::whole((*secret).clone()));
+    match engine.translator.identity(gateway).secret().filter(is_refused) {
+        Some(secret) => (secret.clone(), ""),
+        None => (gateway.clone(), GATEWAY_TLS),
+    }
 }

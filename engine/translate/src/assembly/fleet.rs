@@ -272,7 +272,7 @@ impl Fleet {
 
     /// Returns the contents of a route object at all its places under these policy settings of the Gateway.
     pub(crate) fn contents_under_levels(&self, plan: &RoutePlan, levels: &LevelPlan) -> Vec<(Content, Node)> {
-        let placed = self.placed_under(plan, levels);
+        let placed = self.placed_under(plan, levels, Open::of(self));
         let contents = placed.map(|(_, context, served)| (served.encoded(context).1, served.node()));
         in_order(contents.chain(self.stream_contents(plan, &levels.connections)))
     }
@@ -289,29 +289,41 @@ impl Fleet {
         plan: &RoutePlan,
         wanted: impl Fn(&Rendered, ListenerContext) -> bool,
     ) -> Vec<(Content, Node)> {
-        let placed = self.placed(plan).filter(|(_, context, served)| wanted(served, *context));
+        self.parts_with(plan, self.plan.identity(), wanted)
+    }
+
+    /// Returns the contents of the routes that a predicate selects, as if the Gateway had this client certificate.
+    pub(crate) fn parts_with(
+        &self,
+        plan: &RoutePlan,
+        identity: &ClientIdentity,
+        wanted: impl Fn(&Rendered, ListenerContext) -> bool,
+    ) -> Vec<(Content, Node)> {
+        let placed = self.placed_under(plan, &self.levels, Open { identity, closed: &self.closed });
+        let placed = placed.filter(|(_, context, served)| wanted(served, *context));
         in_order(placed.map(|(_, context, served)| (served.encoded(context).1, served.node())))
     }
 
     /// Returns the routes of a plan at every place, as served there.
-    pub(crate) fn placed(
-        &self,
-        plan: &RoutePlan,
-    ) -> impl Iterator<Item = (&TableName, ListenerContext, Arc<Rendered>)> {
-        self.placed_under(plan, &self.levels)
+    pub(crate) fn placed<'a>(
+        &'a self,
+        plan: &'a RoutePlan,
+    ) -> impl Iterator<Item = (&'a TableName, ListenerContext, Arc<Rendered>)> {
+        self.placed_under(plan, &self.levels, Open::of(self))
     }
 
-    fn placed_under(
-        &self,
-        plan: &RoutePlan,
-        levels: &LevelPlan,
-    ) -> impl Iterator<Item = (&TableName, ListenerContext, Arc<Rendered>)> {
+    fn placed_under<'a>(
+        &'a self,
+        plan: &'a RoutePlan,
+        levels: &'a LevelPlan,
+        open: Open<'a>,
+    ) -> impl Iterator<Item = (&'a TableName, ListenerContext, Arc<Rendered>)> {
         plan.routes.iter().flat_map(move |rendered| {
             let places = plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key);
             places.filter_map(move |(_, table, host)| {
                 let (table, context) = self.tables.get_key_value(table).map(|(name, table)| (name, table.context))?;
                 let levels = self.levels_in(levels, table, host);
-                Some((table, context, Open::of(self).served(rendered, &levels)))
+                Some((table, context, open.served(rendered, &levels)))
             })
         })
     }

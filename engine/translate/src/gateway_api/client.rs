@@ -12,15 +12,11 @@ use holdfast_envoy::features::upstream::ClientIdentity;
 use holdfast_graph::{ObjectKey, Role};
 
 use crate::listeners::{UsableCertificate, at_secret, certificate};
-use crate::outcome::gateway::GatewayClient;
+use crate::outcome::gateway::{CLOSED_BACKENDS, GatewayClient, INVALID_CLIENT_CERTIFICATE};
 use crate::reader::Reader;
 
 /// The field with the reference.
 const FIELD: &str = "spec.tls.backend.clientCertificateRef";
-/// The reason of a certificate that cannot be used.
-const INVALID: &str = "InvalidClientCertificateRef";
-/// What requests get without a usable certificate.
-const CLOSED: &str = "requests to backends of the Gateway that are reached over TLS are answered with 500";
 
 /// Reads the client certificate of a Gateway; `None` where it requires none.
 pub(super) fn read(
@@ -34,8 +30,8 @@ pub(super) fn read(
         _ => read,
     };
     let Some(backend) = today.tls.backend.as_ref()? else {
-        let message = format!("spec.tls of the Gateway cannot be read completely; {CLOSED}");
-        return Some(unavailable(INVALID, &message, None));
+        let message = format!("spec.tls of the Gateway cannot be read completely; {CLOSED_BACKENDS}");
+        return Some(unavailable(INVALID_CLIENT_CERTIFICATE, &message, None));
     };
     let written = backend.client_certificate_ref.as_ref()?;
     let group = written.group.as_deref().unwrap_or_default();
@@ -43,7 +39,7 @@ pub(super) fn read(
     if !group.is_empty() || kind != kinds::SECRET {
         let of = if group.is_empty() { "core" } else { group };
         let message = format!("must reference a Secret, not {of}/{kind}");
-        return Some(closed(Fault::new(key, Class::Invalid, FIELD, INVALID, message), None, faults));
+        return Some(closed(Fault::new(key, Class::Invalid, FIELD, INVALID_CLIENT_CERTIFICATE, message), None, faults));
     }
     let namespace = written.namespace.as_deref().unwrap_or(&key.namespace);
     let secret = scheme::secret_key(namespace, &written.name);
@@ -62,7 +58,7 @@ pub(super) fn read(
         Ok(usable) => Some(usable_client(key, secret, &usable, faults)),
         Err((class, message)) => {
             let broken = (class == Class::Invalid).then(|| (secret.clone(), message.clone()));
-            let fault = Fault::new(key, class, FIELD, INVALID, message).caused_by(Some(secret));
+            let fault = Fault::new(key, class, FIELD, INVALID_CLIENT_CERTIFICATE, message).caused_by(Some(secret));
             Some(closed(fault, broken, faults))
         }
     }
@@ -94,7 +90,7 @@ fn usable_client(
 
 /// Reports a certificate that cannot be used.
 fn closed(fault: Fault, broken: Option<(ObjectKey, String)>, faults: &mut Vec<Fault>) -> GatewayClient {
-    let message = format!("{}; {CLOSED}", fault.message);
+    let message = format!("{}; {CLOSED_BACKENDS}", fault.message);
     let client = unavailable(fault.reason, &message, broken);
     faults.push(Fault { message, ..fault });
     client

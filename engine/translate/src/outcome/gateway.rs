@@ -17,6 +17,11 @@ use super::listener::{CertificateDates, ListenerPlan, ListenerState};
 use super::{Outcome, Outcomes};
 use crate::provision::parameters::Parameters;
 
+/// The reason of `ResolvedRefs` for a client certificate that cannot be used.
+pub const INVALID_CLIENT_CERTIFICATE: &str = "InvalidClientCertificateRef";
+/// What requests get without a usable client certificate.
+pub const CLOSED_BACKENDS: &str = "requests to backends of the Gateway that are reached over TLS are answered with 500";
+
 /// The outcome of a Gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GatewayPlan {

@@ -7,6 +7,7 @@ use holdfast_api::apis::kgateway::GROUP;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_envoy::features::chain::ChainFilter;
+use holdfast_envoy::features::upstream::ClientIdentity;
 use holdfast_envoy::inspect::chain_parts;
 use holdfast_graph::{Content, Edge, Node, ObjectKey};
 
@@ -106,6 +107,12 @@ impl PolicyPlan {
     pub fn without(&self, contents: &BTreeSet<Content>) -> Self {
         let ports = self.ports.iter().map(|(port, settings)| (*port, Arc::new(settings.without(contents))));
         Self { settings: Arc::new(self.settings.without(contents)), ports: ports.collect(), ..self.clone() }
+    }
+
+    /// Checks whether a filter calls a service to which the Gateway lacks its client certificate. What the policy protects
+    /// is closed there.
+    pub fn lacks_service(&self, identity: &ClientIdentity) -> bool {
+        self.chain_filters().iter().flat_map(ChainFilter::remotes).any(|remote| identity.closes_remote(remote))
     }
 
     /// Returns the filters that the policy requires in chains.

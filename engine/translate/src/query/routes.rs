@@ -6,6 +6,7 @@ use std::sync::Arc;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::redirect::ListenerContext;
+use holdfast_envoy::features::upstream::ClientIdentity;
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Snapshot;
 
@@ -99,6 +100,19 @@ impl Translator {
     ) -> Vec<(Content, Node)> {
         let fleet = self.assembly.fleets.get(&FleetId::main(gateway));
         fleet.map(|fleet| fleet.parts_of(plan, wanted)).unwrap_or_default()
+    }
+
+    /// Returns the contents of the routes of a plan that a predicate selects, as if the Gateway had this client
+    /// certificate.
+    pub fn parts_with_identity(
+        &self,
+        gateway: &ObjectKey,
+        plan: &RoutePlan,
+        identity: &ClientIdentity,
+        wanted: impl Fn(&Rendered, ListenerContext) -> bool,
+    ) -> Vec<(Content, Node)> {
+        let fleet = self.assembly.fleets.get(&FleetId::main(gateway));
+        fleet.map(|fleet| fleet.parts_with(plan, identity, wanted)).unwrap_or_default()
     }
 
     /// Returns the routes of a plan in the tables of a Gateway that have one of these contents, by route configuration.

@@ -13,6 +13,7 @@ use crate::outcome::route::{Rendered, RoutePlan};
 use crate::policy::level::Level;
 
 /// What decides whether the backends and services of a route can be reached at a Gateway.
+#[derive(Clone, Copy)]
 pub(super) struct Open<'f> {
     /// The client certificate of the Gateway.
     pub(super) identity: &'f ClientIdentity,
