@@ -94,6 +94,11 @@ impl Engine {
         i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
     }
 
+    /// Returns the time of the last clock event, in milliseconds of Unix time.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
     /// Returns how often a date of a certificate passed that changes a report or what is served without an edit.
     pub fn dates_passed(&self) -> u64 {
         self.translator.dates_passed()

@@ -17,6 +17,7 @@ pub mod health;
 pub mod identity;
 pub mod leadership;
 pub mod report;
+pub mod review;
 // A part of it is used by tests of other packages only.
 #[cfg(test)]
 #[allow(dead_code, unreachable_pub, unused_imports)]

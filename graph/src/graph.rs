@@ -106,6 +106,18 @@ impl Graph {
         self.readers.get(reader).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns the first `most` of the objects that read this object, in order.
+    pub fn readers_of(&self, key: &ObjectKey, most: usize) -> BTreeSet<&ObjectKey> {
+        let mut readers = BTreeSet::new();
+        for (reader, _) in self.nodes_of(key).flat_map(|node| self.dependants(node)) {
+            readers.extend(self.at(reader).map(|node| &node.key).filter(|reader| *reader != key));
+            if readers.len() > most {
+                readers.pop_last();
+            }
+        }
+        readers
+    }
+
     /// Returns the number of edges.
     pub fn edge_count(&self) -> usize {
         self.graph.edge_count()
@@ -173,6 +185,22 @@ mod tests {
             ],
         );
         assert_eq!(names(&graph.affected(&Node::whole(key("Service", "a")))), ["cart/rules[0]"]);
+    }
+
+    #[test]
+    fn the_first_readers_of_an_object_are_found_without_the_others() {
+        let mut graph = Graph::default();
+        for name in ["c", "a", "d", "b"] {
+            graph.replace(
+                &key("Route", name),
+                vec![edge(("Route", name, "rules[0]"), ("Service", "it"), Role::Requires)],
+            );
+        }
+        let readers =
+            |most| graph.readers_of(&key("Service", "it"), most).iter().map(|key| &*key.name).collect::<Vec<_>>();
+        assert_eq!(readers(2), ["a", "b"]);
+        assert_eq!(readers(9), ["a", "b", "c", "d"]);
+        assert!(graph.readers_of(&key("Service", "other"), 9).is_empty());
     }
 
     #[test]

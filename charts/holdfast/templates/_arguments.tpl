@@ -30,6 +30,12 @@
 {{- else }}
 - --insecure-xds=true
 {{- end }}
+{{- if $v.webhook.enabled }}
+- --webhook-listen=0.0.0.0:{{ int $v.webhook.port }}
+- --webhook-mode={{ lower $v.webhook.mode }}
+- --webhook-tls-cert=/etc/holdfast/xds/tls.crt
+- --webhook-tls-key=/etc/holdfast/xds/tls.key
+{{- end }}
 - --provision={{ $v.provision.enabled }}
 {{- if $v.provision.enabled }}
 - {{ printf "--provision-image=%s" $v.provision.image | quote }}

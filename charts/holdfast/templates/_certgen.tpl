@@ -42,6 +42,9 @@ spec:
         {{- with .Values.xds.clientCertificates.gateways }}
         - --gateway={{ . | uniq | join "," }}
         {{- end }}
+        {{- if include "holdfast.webhookAuthorities" . }}
+        - --webhook-configuration={{ include "holdfast.webhookConfiguration" . }}
+        {{- end }}
         - --trust-domain={{ .Values.xds.clientCertificates.trustDomain }}
       securityContext:
         allowPrivilegeEscalation: false

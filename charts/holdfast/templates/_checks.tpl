@@ -35,8 +35,17 @@
 {{- if and .Values.gatewayClass.parameters .Values.watchNamespaces (not (has .Release.Namespace .Values.watchNamespaces)) -}}
 {{- fail (printf "gatewayClass.parameters need namespace %s in watchNamespaces: Holdfast reads the parameters from a ConfigMap in that namespace" .Release.Namespace) -}}
 {{- end -}}
-{{- $ports := list (int .Values.xds.port) (int .Values.metrics.port) (int .Values.diagnostics.port) -}}
-{{- if lt (len ($ports | uniq)) 3 -}}
-{{- fail "xds.port, metrics.port and diagnostics.port must be three ports" -}}
+{{- if and .Values.webhook.enabled (not $xds.tls.enabled) -}}
+{{- fail "webhook.enabled needs xds.tls.enabled: the webhook has the certificate of the xDS server" -}}
+{{- end -}}
+{{- if and (include "holdfast.webhookAuthorities" .) (not (include "holdfast.certgen" .)) -}}
+{{- fail "webhook.enabled needs webhook.caBundle, unless certgen creates the certificate (xds.tls.source=certgen)" -}}
+{{- end -}}
+{{- if and .Values.webhook.caBundle (not .Values.webhook.enabled) -}}
+{{- fail "webhook.caBundle has no effect without webhook.enabled" -}}
+{{- end -}}
+{{- $ports := list (int .Values.xds.port) (int .Values.metrics.port) (int .Values.diagnostics.port) (int .Values.webhook.port) -}}
+{{- if lt (len ($ports | uniq)) 4 -}}
+{{- fail "xds.port, metrics.port, diagnostics.port and webhook.port must be four ports" -}}
 {{- end -}}
 {{- end -}}

@@ -50,10 +50,26 @@ yes
 {{- default (printf "%s-%s" (include "holdfast.fullname" .) $made) .Values.xds.tls.existingSecret -}}
 {{- end -}}
 
-{{/* The names of the xDS server that Envoys connect to. */}}
+{{/* The webhook configuration. It belongs to the cluster, so that its name contains the namespace of the release. */}}
+{{- define "holdfast.webhookConfiguration" -}}
+{{- printf "%s-%s" .Release.Namespace (include "holdfast.fullname" .) -}}
+{{- end -}}
+
+{{/* Not empty if certgen sets the authorities of the webhook. */}}
+{{- define "holdfast.webhookAuthorities" -}}
+{{- if and .Values.webhook.enabled (not .Values.webhook.caBundle) -}}
+yes
+{{- end -}}
+{{- end -}}
+
+{{/* The names in the certificate, by which Envoys reach the xDS server and the API server reaches the webhook. */}}
 {{- define "holdfast.xdsNames" -}}
 {{- $host := printf "%s.%s" (include "holdfast.fullname" .) .Release.Namespace -}}
-{{- concat (list (printf "%s.svc" $host) (printf "%s.svc.cluster.local" $host) $host) .Values.xds.tls.names | uniq | join "," -}}
+{{- $names := list (printf "%s.svc" $host) (printf "%s.svc.cluster.local" $host) $host -}}
+{{- if .Values.webhook.enabled -}}
+{{- $names = append $names (printf "%s-webhook.%s.svc" (include "holdfast.fullname" .) .Release.Namespace) -}}
+{{- end -}}
+{{- concat $names .Values.xds.tls.names | uniq | join "," -}}
 {{- end -}}
 
 {{/* Not empty if certgen creates the certificates. */}}

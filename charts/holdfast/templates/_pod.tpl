@@ -51,6 +51,9 @@ spec:
       ports:
         - {name: xds, containerPort: {{ int .Values.xds.port }}, protocol: TCP}
         - {name: metrics, containerPort: {{ int .Values.metrics.port }}, protocol: TCP}
+        {{- if .Values.webhook.enabled }}
+        - {name: webhook, containerPort: {{ int .Values.webhook.port }}, protocol: TCP}
+        {{- end }}
       livenessProbe:
         httpGet: {path: /healthz, port: metrics}
         initialDelaySeconds: 5

@@ -22,8 +22,8 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Divides a number of descriptors: a sixteenth for each of the two listeners of pages, half for the xDS server,
-    /// and the rest, at least three eighths, for the product itself.
+    /// Divides a number of descriptors: a sixteenth for each of the three listeners of pages, half for the xDS server,
+    /// and the rest, at least five sixteenths, for the product itself.
     pub(crate) fn of(descriptors: u64) -> Self {
         let all = usize::try_from(descriptors).unwrap_or(usize::MAX);
         let pages = (all / 16).clamp(1, PAGES_CONNECTIONS_MAX);
@@ -49,11 +49,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_product_keeps_three_eighths() {
+    fn the_product_keeps_five_sixteenths() {
         for descriptors in [64, 256, 1024, 4096, 65_536, 1 << 20] {
             let shares = Shares::of(descriptors);
-            let taken = 2 * shares.pages.all + shares.xds;
-            assert!(taken as u64 <= descriptors * 5 / 8, "{descriptors}: {shares:?}");
+            let taken = 3 * shares.pages.all + shares.xds;
+            assert!(taken as u64 <= descriptors * 11 / 16, "{descriptors}: {shares:?}");
         }
         assert_eq!(Shares::of(1024), Shares { pages: ConnectionLimits { all: 64, per_peer: 32 }, xds: 512 });
         assert_eq!(Shares::of(1 << 20).pages, ConnectionLimits { all: 256, per_peer: 128 });

@@ -30,5 +30,7 @@ pub(crate) const XDS: &str = "xDS server";
 pub(crate) const STORE: &str = "Data and store";
 /// Pages and metrics.
 pub(crate) const DIAGNOSTICS: &str = "Diagnostics and metrics";
+/// Answers to `kubectl apply`.
+pub(crate) const WEBHOOK: &str = "Admission webhook";
 /// The log.
 pub(crate) const LOG: &str = "Log";

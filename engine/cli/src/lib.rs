@@ -33,6 +33,7 @@ pub mod serve;
 pub mod settings;
 pub mod shared;
 pub mod store;
+pub mod webhook;
 pub mod xds;
 
 use std::process::ExitCode;

@@ -192,12 +192,44 @@ async fn certgen_may_write_its_own_secrets(world: World) -> Result<()> {
     for binding in of_kind(&all, "RoleBinding").into_iter().filter(|role| is_certgens(role)) {
         ensure!(binding["subjects"][0]["name"] == "holdfast-certgen", "{binding}");
     }
+    ensure!(!of_kind(&all, "ClusterRole").into_iter().any(is_certgens), "no webhook needs authorities");
+    certgen_may_set_the_authorities_of_one_webhook(&world).await?;
     let job = only(&all, "Job")?;
     ensure!(job["spec"]["template"] == only(&all, "CronJob")?["spec"]["jobTemplate"]["spec"]["template"], "{job}");
     for set in ["xds.tls.source=helm", "xds.tls.existingSecret=own", "xds.tls.enabled=false"] {
         let all = objects(&render(&world, &["--set", set]).await?)?;
         ensure!(of_kind(&all, "Job").is_empty() && !of_kind(&all, "Role").into_iter().any(is_certgens), "{set}");
     }
+    Ok(())
+}
+
+async fn certgen_may_set_the_authorities_of_one_webhook(world: &World) -> Result<()> {
+    let all = objects(&render(world, &["--set", "webhook.enabled=true"]).await?)?;
+    let configuration = only(&all, "ValidatingWebhookConfiguration")?;
+    let webhook = &configuration["webhooks"][0];
+    ensure!(webhook["failurePolicy"] == "Ignore" && webhook["sideEffects"] == "None", "{webhook}");
+    ensure!(webhook["clientConfig"]["caBundle"].is_null() && webhook["namespaceSelector"].is_null(), "{webhook}");
+    let roles: Vec<&Value> = of_kind(&all, "ClusterRole").into_iter().filter(|role| is_certgens(role)).collect();
+    let [role] = roles[..] else { anyhow::bail!("{} roles", roles.len()) };
+    let [rule] = &role["rules"].as_array().context("no rules")?[..] else { anyhow::bail!("{role}") };
+    ensure!(texts(&rule["resources"]) == ["validatingwebhookconfigurations"], "{rule}");
+    ensure!(texts(&rule["verbs"]) == ["get", "patch"], "{rule}");
+    ensure!(
+        texts(&rule["resourceNames"]) == [configuration["metadata"]["name"].as_str().unwrap_or_default()],
+        "{rule}"
+    );
+    let args = texts(&only(&all, "Job")?["spec"]["template"]["spec"]["containers"][0]["args"]);
+    ensure!(args.contains(&"--webhook-configuration=holdfast-holdfast".to_owned()), "{args:?}");
+    ensure!(args.iter().any(|arg| arg.contains("holdfast-webhook.holdfast.svc")), "{args:?}");
+    let set = "webhook.enabled=true,watchNamespaces={shop,infra}";
+    let all = objects(&render(world, &["--set", set]).await?)?;
+    let webhook = &only(&all, "ValidatingWebhookConfiguration")?["webhooks"][0];
+    ensure!(
+        webhook
+            .pointer("/namespaceSelector/matchExpressions/0/values")
+            .is_some_and(|it| texts(it) == ["shop", "infra"]),
+        "{webhook}"
+    );
     Ok(())
 }
 

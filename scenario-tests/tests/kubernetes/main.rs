@@ -18,6 +18,7 @@ mod serving;
 mod sharing;
 mod tokens;
 mod watching;
+mod webhook;
 
 use std::process::ExitCode;
 
@@ -32,7 +33,8 @@ fn main() -> ExitCode {
     let of_rights = [rights::stories(), canary::stories(), certificates::stories(), tokens::stories()].concat();
     let of_replicas = [leading::stories(), sharing::stories()].concat();
     let of_problems = [checking::stories(), outage::stories(), kinds::stories(), health::stories()].concat();
-    let stories: Vec<_> = [of_objects, of_problems, of_rights, of_replicas, planes::stories()].concat();
+    let stories: Vec<_> =
+        [of_objects, of_problems, of_rights, of_replicas, planes::stories(), webhook::stories()].concat();
     if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&stories, AT_ONCE);
     }

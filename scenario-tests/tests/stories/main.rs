@@ -45,6 +45,7 @@ mod silence;
 mod tls;
 mod tls_routes;
 mod udp_routes;
+mod webhook;
 mod weights;
 mod xds_access;
 
@@ -97,6 +98,7 @@ fn main() -> ExitCode {
         sets::stories(),
         silence::stories(),
         tls::stories(),
+        webhook::stories(),
         weights::stories(),
         xds_access::stories(),
     ];

@@ -11,14 +11,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use holdfast_xds::TlsSource;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 /// Timeout for the headers of a request, and for an idle connection before them.
@@ -103,6 +106,7 @@ fn network(peer: IpAddr) -> IpAddr {
 /// Accepts connections until the product ends, then lets requests in progress finish.
 pub(super) async fn take(
     listener: TcpListener,
+    tls: Option<TlsSource>,
     pages: Router,
     places: ConnectionLimits,
     mut ending: watch::Receiver<bool>,
@@ -119,14 +123,15 @@ pub(super) async fn take(
                     holders.sweep();
                     if holders.make_place(peer) {
                         let answering = Arc::<AtomicUsize>::default();
-                        let connection = serve(stream, pages.clone(), answering.clone(), is_ending.clone());
+                        let tls = tls.as_ref().map(|tls| TlsAcceptor::from(tls.borrow().clone()));
+                        let connection = greet(stream, tls, pages.clone(), answering.clone(), is_ending.clone());
                         holders.hold(peer, answering, connections.spawn(connection));
                     } else {
                         tracing::debug!(%peer, "connection closed: all connections are in use by requests in progress");
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "an HTTP listener for diagnostics, health or metrics cannot accept a \
+                    tracing::warn!(%error, "an HTTP listener for diagnostics, health, metrics or the webhook cannot accept a \
                                             connection");
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -136,7 +141,26 @@ pub(super) async fn take(
     let _ = tokio::time::timeout(CLOSING_TIMEOUT, async { while connections.join_next().await.is_some() {} }).await;
 }
 
-async fn serve(stream: TcpStream, pages: Router, answering: Arc<AtomicUsize>, mut ending: watch::Receiver<bool>) {
+/// Serves a connection, over TLS if there is a certificate.
+async fn greet(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    pages: Router,
+    answering: Arc<AtomicUsize>,
+    ending: watch::Receiver<bool>,
+) {
+    let Some(tls) = tls else { return serve(stream, pages, answering, ending).await };
+    match tokio::time::timeout(HEADERS_TIMEOUT, tls.accept(stream)).await {
+        Ok(Ok(stream)) => serve(stream, pages, answering, ending).await,
+        Ok(Err(error)) => tracing::debug!(%error, "connection closed: its TLS handshake failed"),
+        Err(_) => tracing::debug!("connection closed: its TLS handshake was not complete in time"),
+    }
+}
+
+async fn serve<S>(stream: S, pages: Router, answering: Arc<AtomicUsize>, mut ending: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let answer = service_fn(move |request: Request<Incoming>| {
         let (pages, answering) = (pages.clone(), answering.clone());
         async move {
@@ -203,7 +227,7 @@ mod tests {
             Router::new().route("/", axum::routing::get(|| async { "ok" })).route("/slow", axum::routing::get(slow));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let (end, ending) = watch::channel(false);
-        (listener.local_addr().unwrap(), end, tokio::spawn(take(listener, pages, PLACES, ending)))
+        (listener.local_addr().unwrap(), end, tokio::spawn(take(listener, None, pages, PLACES, ending)))
     }
 
     async fn fetch(at: SocketAddr, path: &str) -> std::io::Result<String> {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use axum::Router;
 pub use door::ConnectionLimits;
 pub(crate) use envoys::{EnvoyRow, connected};
-use holdfast_xds::Fleets;
+use holdfast_xds::{Fleets, TlsSource};
 pub(crate) use pages::explanation;
 pub use pages::{debug_pages, metrics_pages};
 use tokio::net::TcpListener;
@@ -56,7 +56,18 @@ pub struct State {
 
 /// Serves pages until the product ends.
 pub async fn serve(listener: TcpListener, pages: Router, places: ConnectionLimits, ending: watch::Receiver<bool>) {
-    door::take(listener, pages, places, ending).await;
+    door::take(listener, None, pages, places, ending).await;
+}
+
+/// Serves pages over TLS until the product ends.
+pub(crate) async fn serve_tls(
+    listener: TcpListener,
+    tls: TlsSource,
+    pages: Router,
+    places: ConnectionLimits,
+    ending: watch::Receiver<bool>,
+) {
+    door::take(listener, Some(tls), pages, places, ending).await;
 }
 
 #[cfg(test)]

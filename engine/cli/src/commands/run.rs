@@ -14,6 +14,7 @@ use crate::kubernetes::arguments::KubernetesArgs;
 use crate::kubernetes::planes::arguments::ProvisionArgs;
 use crate::settings::TranslationArgs;
 use crate::store::key::StoreKeyArgs;
+use crate::webhook::arguments::WebhookArgs;
 use crate::xds::arguments::XdsArgs;
 use crate::{headings, log, serve};
 
@@ -84,6 +85,9 @@ pub struct RunArgs {
     #[arg(help_heading = headings::DIAGNOSTICS)]
     #[arg(long, env = "CONTROLLER_METRICS_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:10255")]
     pub metrics_listen: Switchable<SocketAddr>,
+    /// The admission webhook.
+    #[command(flatten)]
+    pub webhook: WebhookArgs,
     /// Listen address of Gateways without an address in their spec; all these Gateways share that host [default:
     /// 127.0.0.1; with an API server every address, since the Envoys of each Gateway have their own host]
     #[arg(help_heading = headings::ADDRESSES)]

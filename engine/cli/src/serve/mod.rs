@@ -48,6 +48,7 @@ use super::data::{self, DataDir};
 use super::descriptors;
 use super::envoy::{self, Supervisor, SupervisorOptions};
 use super::failure::Failure;
+use super::webhook::WebhookListener;
 
 /// Maximum number of waiting notices of Envoys; beyond it the streams wait.
 const NOTICES_MAX: usize = 4096;
@@ -76,6 +77,7 @@ pub async fn serve(args: RunArgs) -> Result<(), Failure> {
     watchdog::start(&health).context("cannot start the thread that watches the main loop")?;
     let (handle, questions) = CoreHandle::new();
     let listeners = PageListeners::bind(&args).await?;
+    let webhook = WebhookListener::bind(&args.webhook).await?;
     let fleets = Fleets::new();
     let xds = super::xds::bind(&args, &data, objects.token_keys()).await?.with_connections_max(shares.xds);
     let found = signals.unless_ended(supervisor(&args, &data, &xds.managed_address())).await.transpose()?;
@@ -89,7 +91,8 @@ pub async fn serve(args: RunArgs) -> Result<(), Failure> {
         store: memory.persist.clone(),
         comparison: Arc::default(),
     };
-    let pages = listeners.serve(state, shares.pages, &ending);
+    let mut pages = listeners.serve(state, shares.pages, &ending);
+    webhook.map(|webhook| pages.spawn(webhook.serve(handle.clone(), shares.pages, ending.clone())));
     let (notices_in, notices) = mpsc::channel(NOTICES_MAX);
     let (end_xds, xds_ending) = watch::channel(false);
     let reachable = xds.reachable();

@@ -1,4 +1,4 @@
-//! Certificate, key and authorities of the xDS server, from files that are reloaded when they change.
+//! Certificate, key and authorities of a server, from files that are reloaded when they change.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,16 +21,28 @@ const CERTIFICATES_MAX: usize = 256;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The verifier of client certificates; `None` if client certificates are not accepted.
-pub(super) type Clients = Option<Arc<dyn ClientCertVerifier>>;
+pub(crate) type Clients = Option<Arc<dyn ClientCertVerifier>>;
+
+/// The server that the files are for, and their flags.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServerFlags {
+    pub(crate) certificate: &'static str,
+    pub(crate) key: &'static str,
+    /// The server, for messages.
+    pub(crate) server: &'static str,
+    /// The protocol that it speaks, in the words of ALPN.
+    pub(crate) protocol: &'static [u8],
+}
 
 /// The files.
 #[derive(Clone, Debug)]
-pub(super) struct TlsFiles {
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
-    pub(super) client_ca: Option<PathBuf>,
+pub(crate) struct TlsFiles {
+    pub(crate) flags: ServerFlags,
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    pub(crate) client_ca: Option<PathBuf>,
     /// Whether clients may present a token instead of a certificate.
-    pub(super) others_have_tokens: bool,
+    pub(crate) others_have_tokens: bool,
 }
 
 /// The contents of the files.
@@ -45,7 +57,7 @@ struct TlsFileContents {
 ///
 /// # Errors
 /// Returns an error if the files are unusable now. Unusable files later change nothing, and are logged.
-pub(super) fn follow(files: TlsFiles) -> Result<(TlsSource, watch::Receiver<Clients>)> {
+pub(crate) fn follow(files: TlsFiles) -> Result<(TlsSource, watch::Receiver<Clients>)> {
     let contents = files.read()?;
     let (configuration, clients) = files.make(&contents)?;
     let (tls, tls_source) = watch::channel(configuration);
@@ -70,12 +82,14 @@ pub(super) fn follow(files: TlsFiles) -> Result<(TlsSource, watch::Receiver<Clie
                     verifier.send_replace(clients);
                     tls.send_replace(configuration);
                     tracing::info!(
-                        "the certificates of the xDS server have changed; new connections use the new certificates"
+                        "the certificates of the {} have changed; new connections use the new certificates",
+                        files.flags.server
                     );
                 }
                 Err(error) => tracing::error!(
                     error = format!("{error:#}"),
-                    "cannot use the changed certificates of the xDS server; the previous certificates stay in use"
+                    "cannot use the changed certificates of the {}; the previous certificates stay in use",
+                    files.flags.server
                 ),
             }
             seen = read;
@@ -88,17 +102,18 @@ impl TlsFiles {
     fn read(&self) -> Result<TlsFileContents> {
         let client_ca = self.client_ca.as_ref().map(|path| read("--xds-client-ca", path));
         Ok(TlsFileContents {
-            certificate: read("--xds-tls-cert", &self.certificate)?,
-            key: read("--xds-tls-key", &self.key)?,
+            certificate: read(self.flags.certificate, &self.certificate)?,
+            key: read(self.flags.key, &self.key)?,
             client_ca: client_ca.transpose()?,
         })
     }
 
     fn make(&self, contents: &TlsFileContents) -> Result<(Arc<rustls::ServerConfig>, Clients)> {
-        let chain = certificates(&contents.certificate).context("--xds-tls-cert")?;
+        let ServerFlags { certificate, key: key_flag, protocol, .. } = self.flags;
+        let chain = certificates(&contents.certificate).context(certificate)?;
         // The parse error is dropped, since it could contain parts of the key.
         let key = PrivateKeyDer::from_pem_slice(&contents.key).ok();
-        let key = key.context("--xds-tls-key: the file contains no private key in PEM")?;
+        let key = key.with_context(|| format!("{key_flag}: the file contains no private key in PEM"))?;
         let clients = match &contents.client_ca {
             Some(bundle) => {
                 let authorities = certificates(bundle).context("--xds-client-ca")?;
@@ -106,8 +121,9 @@ impl TlsFiles {
             }
             None => None,
         };
-        let configuration =
-            tls::configuration(chain, key, clients.clone()).context("--xds-tls-cert and --xds-tls-key")?;
+        let pair = || format!("{certificate} and {key_flag}");
+        let mut configuration = tls::configuration(chain, key, clients.clone()).with_context(pair)?;
+        configuration.alpn_protocols = vec![protocol.to_vec()];
         Ok((Arc::new(configuration), clients))
     }
 }
@@ -150,8 +166,8 @@ mod tests {
     async fn a_pair_that_cannot_be_used_is_no_start_and_later_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        let files =
-            TlsFiles { certificate: at("crt"), key: at("key"), client_ca: Some(at("ca")), others_have_tokens: false };
+        let (certificate, key, client_ca) = (at("crt"), at("key"), Some(at("ca")));
+        let files = TlsFiles { flags: super::super::FLAGS, certificate, key, client_ca, others_have_tokens: false };
         let (certificate, key) = pair();
         let write = |name: &str, text: &str| std::fs::write(at(name), text).unwrap();
         let refused = || format!("{:#}", follow(files.clone()).err().unwrap());

@@ -10,7 +10,7 @@ pub mod arguments;
 mod authenticator;
 pub mod credentials;
 pub mod keys;
-mod material;
+pub(crate) mod material;
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use holdfast_xds::Bound;
 use self::arguments::{Protected, ServerProtection, Tokens};
 use self::authenticator::ClientAuthenticator;
 use self::keys::{FileKeys, Follower, KeySetSource};
-use self::material::TlsFiles;
+use self::material::{ServerFlags, TlsFiles};
 use super::arguments::ListenAddress;
 use super::cli::EnvoyMode;
 use super::commands::run::RunArgs;
@@ -30,6 +30,9 @@ use super::failure::Failure;
 /// The socket in the data folder: of the server by default, and of managed Envoys if the server has a TCP address. The
 /// name is constant, so that the next run adopts Envoys.
 const SOCKET: &str = "xds.sock";
+/// The flags of the files, for messages.
+const FLAGS: ServerFlags =
+    ServerFlags { certificate: "--xds-tls-cert", key: "--xds-tls-key", server: "xDS server", protocol: b"h2" };
 /// The file of the data folder in which the keys of tokens are kept.
 const KEPT_KEYS: &str = "token-keys.json";
 
@@ -70,7 +73,7 @@ async fn guard(
     remote_keys: Option<impl KeySetSource>,
 ) -> Result<(holdfast_xds::TlsSource, ClientAuthenticator), Failure> {
     let Protected { certificate, key, client_ca, trust_domain, tokens } = protected;
-    let files = TlsFiles { certificate, key, client_ca, others_have_tokens: tokens.is_some() };
+    let files = TlsFiles { flags: FLAGS, certificate, key, client_ca, others_have_tokens: tokens.is_some() };
     let (tls, clients) = material::follow(files)?;
     let tokens = match tokens {
         Some(Tokens { rules, key_set: Some(path) }) => Some((rules, Follower::of_file(FileKeys(path)).start().await?)),

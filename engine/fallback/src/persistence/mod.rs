@@ -3,5 +3,6 @@
 //! The room reads values that the caller has loaded. It does no I/O, and never trusts a stored verdict or version
 //! without the current objects.
 
+pub mod excerpt;
 pub mod restore;
 pub mod restored;

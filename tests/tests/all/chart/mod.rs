@@ -1,13 +1,14 @@
 //! The chart against the product: values, roles, alerts, image. These tests do not run Helm; rendered manifests are
 //! tested in `scenario-tests/tests/chart`.
 //!
-//! `HOLDFAST_GOLDEN=write cargo test -p holdfast-tests chart` rewrites generated parts: the rules of the roles and the
-//! table in the README.
+//! `HOLDFAST_GOLDEN=write cargo test -p holdfast-tests chart` rewrites generated parts: the rules of the roles and of the
+//! webhook, and the table in the README.
 
 mod image;
 mod monitoring;
 mod rights;
 mod values;
+mod webhook;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -40,6 +40,10 @@ pub struct CertgenArgs {
     /// Gateways with Envoys that need a certificate
     #[arg(long, env = "CONTROLLER_GATEWAY", value_name = "NAMESPACE/NAME", value_delimiter = ',')]
     pub gateway: Vec<GatewayName>,
+    /// ValidatingWebhookConfiguration with webhooks of Holdfast: its caBundle becomes the authorities that sign the
+    /// server's certificate
+    #[arg(long, env = "CONTROLLER_WEBHOOK_CONFIGURATION", value_name = "NAME", requires = "secret")]
+    pub webhook_configuration: Option<String>,
     /// Trust domain in the URIs of the Gateways' certificates, as in --xds-trust-domain
     #[arg(long, env = "CONTROLLER_TRUST_DOMAIN", value_name = "DOMAIN", default_value = names::TRUST_DOMAIN)]
     #[arg(value_parser = trust_domain)]
@@ -62,6 +66,7 @@ pub struct CertgenArgs {
 pub(super) struct Wish {
     pub(super) server_names: Vec<String>,
     pub(super) gateways: Vec<String>,
+    pub(super) webhook_configuration: Option<String>,
     pub(super) trust_domain: String,
     pub(super) mount_path: Option<PathBuf>,
     pub(super) life: u64,
@@ -83,6 +88,7 @@ impl CertgenArgs {
         let wish = Wish {
             server_names: self.server_name,
             gateways: self.gateway.into_iter().map(|gateway| gateway.0).collect(),
+            webhook_configuration: self.webhook_configuration,
             trust_domain: self.trust_domain,
             mount_path: self.mount_path,
             life: self.lifetime.as_secs(),

@@ -10,6 +10,7 @@ mod leaf;
 mod place;
 mod secrets;
 mod shelf;
+mod webhook;
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -66,6 +67,10 @@ fn renew(wish: &Wish, place: &CertificateStorage, now: u64) -> anyhow::Result<Ve
         };
         let client = LeafCertificate { role: CertificateRole::Gateway(uri), life: wish.life };
         renewed.extend(put(&*place.gateway(namespace, name), &client, &authorities, &bundle, Some(&seen_at), now)?);
+    }
+    // Last: a configuration that does not exist yet must not keep the servers from their certificates.
+    if let Some(configuration) = &wish.webhook_configuration {
+        renewed.extend(place.trust(configuration, &bundle)?);
     }
     Ok(renewed)
 }

@@ -7,6 +7,7 @@ use holdfast_graph::ObjectKey;
 
 use super::secrets::{Secrets, TLS};
 use super::shelf::{Folder, Shelf};
+use super::webhook;
 use crate::failure::Failure;
 
 /// Suffix of the Secret of the authority, after the name of the server's Secret.
@@ -54,6 +55,15 @@ impl CertificateStorage {
             CertificateStorage::Secrets { secrets, .. } => {
                 Box::new(secrets.shelf(namespace, &gateway_secret(name), TLS))
             }
+        }
+    }
+
+    /// Sets the authorities in a ValidatingWebhookConfiguration of the API server that has the Secrets. Returns a line
+    /// for the report if it was changed.
+    pub(super) fn trust(&self, configuration: &str, bundle: &str) -> Result<Option<String>> {
+        match self {
+            CertificateStorage::Folder(_) => Ok(None),
+            CertificateStorage::Secrets { secrets, .. } => webhook::trust(secrets, configuration, bundle),
         }
     }
 

@@ -22,14 +22,14 @@ use crate::kubernetes::leader::within;
 /// The type of Secrets with a certificate and its key.
 pub(super) const TLS: &str = "kubernetes.io/tls";
 /// The field manager.
-const AS: &str = "holdfast-certgen";
+pub(super) const AS: &str = "holdfast-certgen";
 /// Maximum number of keys of a Secret that are read.
 const SECRET_KEYS_MAX: usize = 64;
 
 /// A connection to an API server.
 pub(super) struct Secrets {
-    runtime: Runtime,
-    client: Client,
+    pub(super) runtime: Runtime,
+    pub(super) client: Client,
 }
 
 impl Secrets {

@@ -27,6 +27,7 @@ fn wished() -> Wish {
     Wish {
         server_names: vec!["holdfast.infra.svc".into(), "10.0.0.1".into()],
         gateways: vec!["infra/public".into(), "infra/other".into()],
+        webhook_configuration: None,
         trust_domain: names::TRUST_DOMAIN.into(),
         mount_path: None,
         life: 90 * DAY,

@@ -1,0 +1,132 @@
+//! Review of one object before it is stored: its own faults, and what would be served instead of it.
+//!
+//! A second engine translates the object together with the objects that it depends on, and nothing else. It starts with
+//! the last valid versions and refusals of these objects, as after a restart, so that its plan is the one that the
+//! running engine would derive. The running engine only answers which objects these are ([`basis`]); it is never
+//! changed, and the work that depends on the content of the object is done elsewhere.
+//!
+//! The result is about the object under review. Faults of other objects, and faults that follow from them, are left
+//! out, and so are conflicts with objects that it does not depend on.
+
+mod basis;
+mod related;
+mod served;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use holdfast_api::apis::decode::{Decoded, decode};
+use holdfast_api::apis::scheme;
+use holdfast_api::fault::Fault;
+use holdfast_fallback::event::Event;
+use holdfast_graph::{Detected, ObjectKey};
+use serde_json::Value;
+
+pub use self::basis::{ReviewBasis, basis};
+pub use self::served::ReviewEffect;
+use crate::engine::Engine;
+
+/// Maximum number of objects that one review translates, without grants and classes.
+pub const RELATED_OBJECTS_MAX: usize = 1_000;
+/// Maximum number of objects that use the object under review and are translated with it: they show what clients would
+/// get.
+pub const READERS_MAX: usize = 32;
+
+/// The result of a review.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Review {
+    /// Whether Holdfast is responsible for the object.
+    pub owner: ReviewOwner,
+    /// The faults of the object that do not follow from faults of other objects, in order.
+    pub faults: Vec<Fault>,
+    /// Why Envoys refused this content earlier, if they did.
+    pub refused: Option<Arc<str>>,
+    /// What would be served instead of the object or because of it; empty if it would be served as written.
+    pub served: Vec<ReviewEffect>,
+}
+
+/// The controller that is responsible for an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReviewOwner {
+    /// Holdfast: it reports a status of the object, or of an object that uses it.
+    Ours,
+    /// It is not known yet: a Gateway or a target does not exist, or nothing uses the object.
+    #[default]
+    Unknown,
+    /// Another controller, since the object is attached to nothing of Holdfast.
+    Other,
+}
+
+/// The reason why an object is not reviewed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReviewed {
+    /// The object depends on too many others.
+    #[error("it depends on more than {RELATED_OBJECTS_MAX} objects")]
+    TooManyRelated,
+    /// The document is not an object of a kind that Holdfast reads.
+    #[error("{0}")]
+    Unknown(String),
+}
+
+/// An object to be reviewed.
+#[derive(Clone, Debug)]
+pub struct Reviewed {
+    key: ObjectKey,
+    event: Event,
+}
+
+impl Reviewed {
+    /// Reads the document of an object of an API server.
+    ///
+    /// # Errors
+    /// Returns an error if Holdfast does not read the kind, or the object has no name.
+    pub fn read(document: Value) -> Result<Self, NotReviewed> {
+        match decode(document, None) {
+            Decoded::Object(object, faults) => {
+                Ok(Self { key: object.key.clone(), event: Event::Applied(object, faults) })
+            }
+            Decoded::Unusable(key, faults) => Ok(Self { key: key.clone(), event: Event::Unusable(key, faults) }),
+            Decoded::Foreign(why) | Decoded::Nameless(why) => Err(NotReviewed::Unknown(why)),
+        }
+    }
+
+    /// Returns the identity of the object.
+    pub fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+}
+
+/// Reviews an object from the basis that was made for it.
+///
+/// # Errors
+/// Returns an error if the object depends on too many others.
+pub fn review(basis: ReviewBasis, reviewed: &Reviewed) -> Result<Review, NotReviewed> {
+    let events = related::related(&basis, reviewed)?;
+    let mut engine = Engine::new(basis.settings);
+    engine.handle(vec![Event::Clock(basis.now_ms), Event::Restored(Box::new(basis.restored))]);
+    engine.handle(events);
+    let key = &reviewed.key;
+    let fallback = engine.fallback();
+    let by_envoy = |detected| matches!(detected, Detected::Probe | Detected::Nack);
+    let mut broken = fallback.broken_objects.iter();
+    let refused = broken.find(|broken| broken.object.is(key) && by_envoy(broken.detected_by));
+    let own = |fault: &Fault| fault.object == *key && fault.cause.is_none();
+    Ok(Review {
+        owner: owner(&engine, key),
+        faults: engine.faults().into_iter().filter(own).collect(),
+        refused: refused.map(|broken| broken.message.as_str().into()),
+        served: served::served(&fallback, key),
+    })
+}
+
+fn owner(engine: &Engine, key: &ObjectKey) -> ReviewOwner {
+    let statuses = engine.statuses();
+    let readers = engine.graph().readers_of(key, READERS_MAX);
+    if statuses.iter().any(|status| status.object == *key || readers.contains(&status.object)) {
+        return ReviewOwner::Ours;
+    }
+    let has_status = scheme::find(&key.group, &key.kind).is_some_and(|kind| kind.has_status);
+    let is_complete = engine.graph().read_by(key).iter().all(|edge| engine.is_there(&edge.to.key));
+    if has_status && is_complete { ReviewOwner::Other } else { ReviewOwner::Unknown }
+}

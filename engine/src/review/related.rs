@@ -1,0 +1,86 @@
+//! The objects that a review translates: those that any version of the object reads, found by translating it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_api::apis::scheme::namespace_key;
+use holdfast_api::apis::{Body, kinds};
+use holdfast_api::object::Object;
+use holdfast_fallback::event::Event;
+use holdfast_fallback::persistence::excerpt::versions;
+use holdfast_graph::ObjectKey;
+
+use super::{NotReviewed, RELATED_OBJECTS_MAX, ReviewBasis, Reviewed};
+use crate::engine::Engine;
+
+/// Kinds that are looked up by what they contain: no reference leads to them, and their objects are small.
+const LOOKED_UP: [&str; 3] = [kinds::GATEWAY_CLASS, kinds::REFERENCE_GRANT, kinds::TLS_CERTIFICATE_DELEGATION];
+
+/// Returns the events with which an engine receives the object and every object around it.
+///
+/// Each translation can reveal more references: of a route its Gateway, of the Gateway its class and certificates.
+/// The last valid versions of the object are translated too, since one of them may be served.
+pub(super) fn related(basis: &ReviewBasis, reviewed: &Reviewed) -> Result<Vec<Event>, NotReviewed> {
+    let mut engine = Engine::new(basis.settings.clone());
+    let looked_up = basis.objects.iter().filter(|object| LOOKED_UP.contains(&&*object.key.kind));
+    let mut events: Vec<Event> = looked_up.map(applied).collect();
+    let mut known: BTreeSet<ObjectKey> = BTreeSet::from([reviewed.key.clone()]);
+    let mut found = basis.related.clone();
+    found.extend(targets(&reviewed.event));
+    let earlier = versions(&basis.restored, &reviewed.key).map(|it| Event::Applied(Box::new(it.clone()), Vec::new()));
+    let mut all = events.clone();
+    for version in earlier.chain([reviewed.event.clone()]) {
+        events.push(version);
+        loop {
+            let more = take(basis, &found, &mut known);
+            all.extend(more.iter().cloned());
+            events.extend(more);
+            if known.len() > RELATED_OBJECTS_MAX {
+                return Err(NotReviewed::TooManyRelated);
+            }
+            if events.is_empty() {
+                break;
+            }
+            engine.handle(std::mem::take(&mut events));
+            found = engine.graph().edges().into_iter().map(|edge| edge.to.key).collect();
+        }
+    }
+    all.push(reviewed.event.clone());
+    Ok(all)
+}
+
+/// Returns the existing objects that are not known yet, with their namespaces.
+fn take(basis: &ReviewBasis, found: &BTreeSet<ObjectKey>, known: &mut BTreeSet<ObjectKey>) -> Vec<Event> {
+    let mut events = Vec::new();
+    let namespaces: BTreeSet<ObjectKey> = found.iter().map(|key| namespace_key(&key.namespace)).collect();
+    for key in found.iter().chain(&namespaces) {
+        let is_new = !LOOKED_UP.contains(&&*key.kind) && !known.contains(key);
+        let object = basis.objects.get(key).map(applied);
+        let unreadable = || basis.objects.is_unreadable(key).then(|| Event::Unusable(key.clone(), Vec::new()));
+        if let Some(event) = object.or_else(unreadable).filter(|_| is_new) {
+            known.insert(key.clone());
+            events.push(event);
+        }
+    }
+    events
+}
+
+fn applied(object: &Arc<Object>) -> Event {
+    Event::Applied(Box::new(Object::clone(object)), Vec::new())
+}
+
+/// Returns the objects that a policy targets by name.
+fn targets(event: &Event) -> Vec<ObjectKey> {
+    let Event::Applied(object, _) = event else { return Vec::new() };
+    let targets = match &object.body {
+        Body::TrafficPolicy(policy) => &policy.targets,
+        Body::ListenerPolicy(policy) => &policy.targets,
+        Body::BackendConfigPolicy(policy) => &policy.targets,
+        Body::BackendTlsPolicy(policy) => &policy.targets,
+        _ => return Vec::new(),
+    };
+    let key = |target: &holdfast_api::apis::kgateway::targets::TargetRef| {
+        ObjectKey::new(&*target.group, &*target.kind, &*object.key.namespace, &*target.name)
+    };
+    targets.references.iter().map(|(_, target)| key(target)).collect()
+}
