@@ -21,6 +21,7 @@ mod gateways;
 mod grpc;
 mod harness;
 mod health;
+mod in_ci;
 mod limits;
 mod matching;
 mod metrics;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         grpc::stories(),
         harness::stories(),
         health::stories(),
+        in_ci::stories(),
         limits::stories(),
         matching::stories(),
         metrics::stories(),
