@@ -294,7 +294,7 @@ async fn refused_without_isolation(world: World) -> Result<()> {
     shop.comes_to_close().await?;
     let neighbour = Hammer::start([shop.at("/plain")]);
     let requests = Hammer::start([shop.at("/secured"), shop.at("/guarded"), shop.through_proxy()]);
-    names_the_secret(&world, &holdfast).await?;
+    names_the_secret(&world, &shop, &holdfast).await?;
     edit_takes_effect(&world, &shop, "first").await?;
     holdfast = world.run_with(holdfast.kill()?).await?;
     edit_takes_effect(&world, &shop, "second").await?;
@@ -304,7 +304,7 @@ async fn refused_without_isolation(world: World) -> Result<()> {
         edit_takes_effect(&world, &shop, "deleted").await?;
         refused()?;
         edit_takes_effect(&world, &shop, version).await?;
-        names_the_secret(&world, &holdfast).await?;
+        names_the_secret(&world, &shop, &holdfast).await?;
     }
     requests.goes_on(50).await?;
     requests.stop_expecting(|shot| !shot.passed()).await?;
@@ -316,14 +316,21 @@ async fn refused_without_isolation(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the status, which reports an outage, names the Secret and Envoy's refusal.
-async fn names_the_secret(world: &World, holdfast: &Holdfast) -> Result<()> {
+/// Waits until the status, which reports an outage, and the explanation of a request name the Secret.
+async fn names_the_secret(world: &World, shop: &Shop, holdfast: &Holdfast) -> Result<()> {
     let address = format!("127.0.0.1:{}", holdfast.options.diagnostics);
     until("the status names the Secret", || async {
         let status = world.command(&["status", "--diagnostics", &address]).await?;
         status.expect_code(1)?.expect_output(&["Secret", "own", "/secured", "/guarded"]).map(drop)
     })
-    .await
+    .await?;
+    let url = format!("http://shop.example.com:{}/secured", shop.port);
+    let explained = world.command(&["explain", "GET", &url, "--gateway", "default/public", "--diagnostics", &address]);
+    explained
+        .await?
+        .expect_code(1)?
+        .expect_output(&["because of", "Secret default/own", "KEY_VALUES_MISMATCH"])
+        .map(drop)
 }
 
 /// Waits until an edit of another route is effective.

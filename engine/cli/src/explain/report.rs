@@ -176,6 +176,12 @@ impl ExplainReport {
         if let (Some(name), None, None) = (&name, wanted, object) {
             closed_by.extend(unserved_elsewhere(facts, name, &request));
         }
+        if let (Some(running), Some((object, name))) = (facts.running.as_ref(), object.zip(name.as_ref()))
+            && !way.answer.is_served()
+            && replacement.is_none()
+        {
+            closed_by.extend(running.faults_behind(object, section.as_deref().unwrap_or_default(), name));
+        }
         let place = (way.route_configuration.as_deref().unwrap_or_default(), request.port);
         let rule = object.zip(section.as_deref()).zip(gateway);
         let policies = rule.map(|(rule, gateway)| policies(facts, rule, gateway, place)).unwrap_or_default();

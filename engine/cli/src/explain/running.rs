@@ -7,11 +7,13 @@ use std::sync::Arc;
 use holdfast_api::apis::core::endpoint_slice::SERVICE_LABEL;
 use holdfast_api::apis::gateway::gateway::ListenerEntry;
 use holdfast_api::apis::{Body, kinds};
+use holdfast_api::fault::{Class, Fault, without_field};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_check::certificate::DateFault;
 use holdfast_check::time::Moment;
+use holdfast_engine::health::view::ServedInstead;
 use holdfast_engine::health::{Health, HealthFinding};
 use holdfast_engine::report::events::because;
 use holdfast_envoy::model::table::Host;
@@ -22,6 +24,9 @@ use serde::Serialize;
 use super::envoys::GatewayEnvoys;
 use super::text::short;
 use crate::serve::core::{Core, ManifestPositions};
+
+/// The reason of a fault of another object because of which a part is not served.
+const BEHIND: &str = "NotServed";
 
 /// The state of a running Holdfast at one moment.
 #[derive(Debug)]
@@ -232,6 +237,26 @@ impl RunningFacts {
         };
         let objects = findings.filter(is_here).flat_map(|finding| &finding.objects);
         objects.map(|subject| subject.object.key()).collect()
+    }
+
+    /// The faults of other objects because of which a part of an object is not served, such as the client certificate that
+    /// its Gateway lacks.
+    pub(super) fn faults_behind(&self, object: &ObjectKey, section: &str, gateway: &str) -> Vec<Fault> {
+        let outages = self.health.iter().flat_map(|health| &health.outages);
+        let is_behind = |finding: &&HealthFinding| {
+            let is_meant = |served: &ServedInstead| {
+                (*served.section == *section || served.section.is_empty()) && *served.gateway == *gateway
+            };
+            finding.objects.iter().all(|subject| subject.object.key() != *object)
+                && finding.served.iter().any(|served| served.object.key() == *object && is_meant(served))
+        };
+        let faults = outages.filter(is_behind).flat_map(|finding| {
+            finding.objects.iter().map(|subject| {
+                let message = without_field(&finding.message, &subject.field);
+                Fault::new(&subject.object.key(), Class::Referential, &*subject.field, BEHIND, message)
+            })
+        });
+        faults.collect()
     }
 
     /// Objects of which a fault may concern any Gateway: with hosts that no Gateway serves, such as a route with a misspelt
