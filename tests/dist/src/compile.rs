@@ -66,8 +66,14 @@ fn executable(messages: &[u8]) -> Option<PathBuf> {
 /// Returns the first C compiler for a platform on the `PATH`.
 fn c_compiler(platform: Platform) -> Result<&'static str> {
     let (known, package) = match platform {
-        Platform::Amd64 => (["x86_64-linux-gnu-gcc", "x86_64-linux-musl-gcc", "clang"], "gcc-x86-64-linux-gnu"),
-        Platform::Arm64 => (["aarch64-linux-gnu-gcc", "aarch64-linux-musl-gcc", "clang"], "gcc-aarch64-linux-gnu"),
+        Platform::Amd64 => (
+            ["x86_64-linux-gnu-gcc", "x86_64-linux-musl-gcc", "clang"],
+            "gcc-x86-64-linux-gnu with libc6-dev-amd64-cross",
+        ),
+        Platform::Arm64 => (
+            ["aarch64-linux-gnu-gcc", "aarch64-linux-musl-gcc", "clang"],
+            "gcc-aarch64-linux-gnu with libc6-dev-arm64-cross",
+        ),
     };
     let folders = env::var_os("PATH").unwrap_or_default();
     let is_there = |name: &&str| env::split_paths(&folders).any(|folder: PathBuf| folder.join(name).is_file());
