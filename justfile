@@ -35,9 +35,9 @@ story *NAME:
 build:
     cargo build --release --locked --bin holdfast
 
-# The image, with docker
-image:
-    docker build -f charts/image/Dockerfile -t holdfast/holdfast:0.1.0 .
+# Artefacts of a release (binaries, images, chart, lists of components) in target/dist; `.ci/dist` adds Envoy
+dist *ARGS:
+    cargo dist {{ARGS}}
 
 # All tests
 test-all:

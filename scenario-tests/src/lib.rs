@@ -15,6 +15,7 @@ pub mod fleet;
 pub mod grpc;
 pub mod hammer;
 pub mod holdfast;
+pub mod image_root;
 pub mod impostor;
 pub mod kubernetes;
 pub mod manifests;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Result;
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use crate::{binary, browser, envoy, world::World};
+use crate::{binary, envoy, world::World};
 
 /// Maximum duration of one story.
 const STORY_MAX: Duration = Duration::from_secs(240);
@@ -71,14 +71,22 @@ pub fn run(stories: &[Story]) -> ExitCode {
     run_at_once(stories, AT_ONCE)
 }
 
-/// Runs the stories that the command line selects. Those with names that begin with `theme` need a browser.
-pub fn run_with_browser(stories: &[Story], theme: &str) -> ExitCode {
-    let needs_browser = |story: &Story| story.name.starts_with(theme);
-    let no_browser = if is_needed(stories, needs_browser) { browser::find().err() } else { None };
+/// A tool that the stories of a theme need: the beginning of their names, and the search for the tool.
+pub type ThemeTool = (&'static str, fn() -> Result<(), MissingTool>);
+
+/// Runs the stories that the command line selects. Those of these themes need a tool besides Envoy.
+pub fn run_with_theme_tools(stories: &[Story], tools: &[ThemeTool]) -> ExitCode {
+    let mut missing_tools = Vec::new();
+    for (theme, search) in tools {
+        if is_needed(stories, |story| story.name.starts_with(theme)) {
+            missing_tools.extend(search().err().map(|missing| (*theme, missing)));
+        }
+    }
     let no_envoy = no_envoy(stories);
     let missing = |story: &Story| {
-        let no_browser = no_browser.clone().filter(|_| needs_browser(story));
-        no_browser.or_else(|| no_envoy.clone().filter(|_| story.needs_envoy))
+        let of_theme = missing_tools.iter().find(|(theme, _)| story.name.starts_with(theme));
+        let of_theme = of_theme.map(|(_, missing)| missing.clone());
+        of_theme.or_else(|| no_envoy.clone().filter(|_| story.needs_envoy))
     };
     run_with_tools(stories.iter().map(|story| (*story, missing(story))).collect(), AT_ONCE)
 }

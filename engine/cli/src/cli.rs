@@ -146,7 +146,7 @@ pub enum Command {
     Completion(CompletionArgs),
     /// Write the man pages of the program and of each command to a folder
     Man(ManArgs),
-    /// Print the version
+    /// Print the version, the commit and compiler of the binary, and the supported Envoys
     Version,
 }
 

@@ -8,6 +8,7 @@ mod client_certificate;
 mod commands;
 mod dates;
 mod diff;
+mod dist;
 mod echo;
 mod endpoints;
 mod envoys;
@@ -52,6 +53,9 @@ mod xds_access;
 
 use std::process::ExitCode;
 
+use holdfast_scenario_tests::runner::{self, ThemeTool};
+use holdfast_scenario_tests::{browser, image_root};
+
 fn main() -> ExitCode {
     let themes = [
         adversity::stories(),
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         commands::stories(),
         dates::stories(),
         diff::stories(),
+        dist::stories(),
         echo::stories(),
         endpoints::stories(),
         envoys::stories(),
@@ -104,5 +109,6 @@ fn main() -> ExitCode {
         weights::stories(),
         xds_access::stories(),
     ];
-    holdfast_scenario_tests::runner::run_with_browser(&themes.concat(), "page::")
+    let tools: [ThemeTool; 2] = [("page::", || browser::find().map(drop)), ("dist::", image_root::can_be_run)];
+    runner::run_with_theme_tools(&themes.concat(), &tools)
 }

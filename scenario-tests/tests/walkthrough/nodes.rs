@@ -260,7 +260,7 @@ impl<'w> Nodes<'w> {
 fn image(named: &str) -> Result<Box<Image<'static>>> {
     let envoy = envoy::find().map_err(anyhow::Error::msg)?;
     match named.split_once(':').map(|(name, _)| name) {
-        Some("holdfast/holdfast") => Ok(Box::new([("holdfast", binary::holdfast()?), ("envoy", envoy)])),
+        Some("holdfast/holdfast-envoy") => Ok(Box::new([("holdfast", binary::holdfast()?), ("envoy", envoy)])),
         Some("envoyproxy/envoy") => Ok(Box::new([("envoy", envoy)])),
         _ => bail!("nobody has the image {named}"),
     }

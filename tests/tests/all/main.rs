@@ -8,6 +8,7 @@ mod budgets;
 mod cases;
 mod chart;
 mod contour;
+mod dist;
 mod expressions;
 mod golden;
 mod house;

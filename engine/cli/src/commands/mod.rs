@@ -19,12 +19,12 @@ pub mod run;
 pub mod status;
 pub mod store;
 pub mod translate;
+pub mod version;
 
 use std::process::ExitCode;
 
 use crate::cli::Command;
 use crate::failure::Failure;
-use crate::output;
 
 /// Runs a command.
 ///
@@ -49,6 +49,6 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Store(command) => store::run(command),
         Command::Completion(args) => completion::run(&args),
         Command::Man(args) => man::run(&args),
-        Command::Version => output::print(concat!("holdfast ", env!("CARGO_PKG_VERSION"), "\n")),
+        Command::Version => version::run(),
     }
 }

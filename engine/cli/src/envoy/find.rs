@@ -37,8 +37,9 @@ pub fn find() -> Result<EnvoyBinary> {
     fetched.with_context(|| {
         format!(
             "there is no Envoy: {ENVOY_BIN} is not set, none is on the PATH, and release {} cannot be downloaded; set \
-             {ENVOY_BIN} to the path of an Envoy (1.36 or later), or set --envoy none",
-            fetch::VERSION
+             {ENVOY_BIN} to the path of an Envoy ({} or later), or set --envoy none",
+            fetch::VERSION,
+            super::OLDEST
         )
     })
 }

@@ -17,6 +17,8 @@ pub use supervisor::{ManagedEnvoy, Supervisor, SupervisorOptions};
 
 /// The release of Envoy that is downloaded if none is found, and that everything is tested with.
 pub const RELEASE: &str = fetch::VERSION;
+/// The oldest supported release of Envoy.
+pub const OLDEST: &str = "1.36";
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

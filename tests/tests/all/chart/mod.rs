@@ -1,10 +1,9 @@
-//! The chart against the product: values, roles, alerts, image. These tests do not run Helm; rendered manifests are
+//! The chart against the product: values, roles, alerts. These tests do not run Helm; rendered manifests are
 //! tested in `scenario-tests/tests/chart`.
 //!
 //! `HOLDFAST_GOLDEN=write cargo test -p holdfast-tests chart` rewrites generated parts: the rules of the roles and of the
 //! webhook, and the table in the README.
 
-mod image;
 mod monitoring;
 mod rights;
 mod values;
@@ -20,10 +19,12 @@ fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/holdfast").join(name)
 }
 
-fn text(name: &str) -> String {
+/// Returns the text of a file of the chart.
+pub(super) fn text(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn yaml(name: &str) -> Value {
+/// Returns a YAML file of the chart.
+pub(super) fn yaml(name: &str) -> Value {
     serde_saphyr::from_str(&text(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }

@@ -95,6 +95,7 @@ fn dependency_versions_are_declared_at_the_root_only() {
     let mut offences = Vec::new();
     let folders = ARROWS.map(|(_, folder, _)| folder).into_iter().chain([
         "tests",
+        "tests/dist",
         "tests/golden-driver",
         "tests/objects",
         "tests/support",

@@ -13,8 +13,7 @@ use serde_json::Value;
 use super::{none, top};
 
 /// Files with commands for users.
-const DOCUMENTS: [&str; 6] =
-    ["README.md", "docs/quickstart.md", "docs/contributing.md", "charts/image/Dockerfile", "justfile", ".ci/run"];
+const DOCUMENTS: [&str; 5] = ["README.md", "docs/quickstart.md", "docs/contributing.md", "justfile", ".ci/run"];
 /// Commands for tests, which share compiled crates.
 const TESTS: [&str; 3] = [
     "test --workspace --locked",
