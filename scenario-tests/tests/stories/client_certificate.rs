@@ -325,12 +325,9 @@ async fn names_the_secret(world: &World, shop: &Shop, holdfast: &Holdfast) -> Re
     })
     .await?;
     let url = format!("http://shop.example.com:{}/secured", shop.port);
-    let explained = world.command(&["explain", "GET", &url, "--gateway", "default/public", "--diagnostics", &address]);
-    explained
-        .await?
-        .expect_code(1)?
-        .expect_output(&["because of", "Secret default/own", "KEY_VALUES_MISMATCH"])
-        .map(drop)
+    let explain = ["explain", "GET", &url, "--gateway", "default/public", "--diagnostics", &address];
+    let words = ["because of", "Secret default/own", "KEY_VALUES_MISMATCH"];
+    world.command(&explain).await?.expect_code(1)?.expect_output(&words).map(drop)
 }
 
 /// Waits until an edit of another route is effective.
