@@ -176,11 +176,8 @@ impl ExplainReport {
         if let (Some(name), None, None) = (&name, wanted, object) {
             closed_by.extend(unserved_elsewhere(facts, name, &request));
         }
-        if let (Some(running), Some((object, name))) = (facts.running.as_ref(), object.zip(name.as_ref()))
-            && !way.answer.is_served()
-            && replacement.is_none()
-        {
-            closed_by.extend(running.faults_behind(object, section.as_deref().unwrap_or_default(), name));
+        if let (Some((object, name)), None) = (object.zip(name.as_ref()), &replacement) {
+            closed_by.extend(closed_above(facts, &way, (object, section.as_deref().unwrap_or_default()), name));
         }
         let place = (way.route_configuration.as_deref().unwrap_or_default(), request.port);
         let rule = object.zip(section.as_deref()).zip(gateway);
@@ -202,15 +199,9 @@ impl ExplainReport {
         let not_read = running.map(|running| running.not_read(host, &backends, &facts.objects)).unwrap_or_default();
         let envoys = running.zip(name.as_ref()).and_then(|(running, name)| running.envoys(name));
         let all_have_it = running.is_none() || envoys.as_ref().is_some_and(GatewayEnvoys::all_have_it);
-        let outcome = match &way.answer {
-            ExplainedAnswer::Unknown { .. } => RequestOutcome::Unknown,
-            // Of no object: such as 421 for a host that the connection is not for.
-            ExplainedAnswer::Response { .. } if object.is_none() => RequestOutcome::NotServed,
-            answer if !answer.is_served() || replacement.is_some() => RequestOutcome::NotServed,
-            _ if instead.iter().any(|one| one.desired_sections.is_empty()) => RequestOutcome::NotServed,
-            _ if !all_have_it || !may_concern.is_empty() || !not_read.is_empty() => RequestOutcome::Unknown,
-            _ => RequestOutcome::Served,
-        };
+        let is_uncertain = !all_have_it || !may_concern.is_empty() || !not_read.is_empty();
+        let is_replaced = replacement.is_some() || instead.iter().any(|one| one.desired_sections.is_empty());
+        let outcome = outcome(&way.answer, object.is_some(), is_replaced, is_uncertain);
         let (method, url) = (request.method, url.to_owned());
         Ok(Self {
             method,
@@ -229,6 +220,25 @@ impl ExplainReport {
             check: facts.manifests.as_ref().map(|manifests| manifests.check.clone()),
         })
     }
+}
+
+/// Returns the outcome of a request. `is_replaced`: its object is not served as desired; `is_uncertain`: the answer may be
+/// another one at some Envoy, or because of another object.
+fn outcome(answer: &ExplainedAnswer, has_object: bool, is_replaced: bool, is_uncertain: bool) -> RequestOutcome {
+    match answer {
+        ExplainedAnswer::Unknown { .. } => RequestOutcome::Unknown,
+        // Of no object: such as 421 for a host that the connection is not for.
+        ExplainedAnswer::Response { .. } if !has_object => RequestOutcome::NotServed,
+        answer if !answer.is_served() || is_replaced => RequestOutcome::NotServed,
+        _ if is_uncertain => RequestOutcome::Unknown,
+        _ => RequestOutcome::Served,
+    }
+}
+
+/// Returns the faults of other objects because of which a part of an object is not served.
+fn closed_above(facts: &ExplainFacts, way: &Explanation, part: (&ObjectKey, &str), gateway: &str) -> Vec<Fault> {
+    let running = facts.running.as_ref().filter(|_| !way.answer.is_served());
+    running.map(|running| running.faults_behind(part, gateway)).unwrap_or_default()
 }
 
 /// Returns the fields that policies set for a rule, with the route configuration and the port of the request.

@@ -241,7 +241,7 @@ impl RunningFacts {
 
     /// The faults of other objects because of which a part of an object is not served, such as the client certificate that
     /// its Gateway lacks.
-    pub(super) fn faults_behind(&self, object: &ObjectKey, section: &str, gateway: &str) -> Vec<Fault> {
+    pub(super) fn faults_behind(&self, (object, section): (&ObjectKey, &str), gateway: &str) -> Vec<Fault> {
         let outages = self.health.iter().flat_map(|health| &health.outages);
         let is_behind = |finding: &&HealthFinding| {
             let is_meant = |served: &ServedInstead| {
