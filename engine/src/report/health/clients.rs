@@ -1,13 +1,15 @@
 //! Effects of a client certificate of a Gateway that is not available: routes to backends over TLS are closed.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
 use holdfast_api::section::GATEWAY_TLS;
 use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::served_state::speaking;
 use holdfast_graph::{Node, ObjectKey};
-use holdfast_translate::query::clients::unreachable_parts;
+use holdfast_translate::httpproxy::is_proxy;
+use holdfast_translate::query::clients::{UnreachablePart, Unreached, unreachable_parts};
 
 use crate::engine::Engine;
 use crate::health::facts::Effect;
@@ -24,19 +26,18 @@ pub(super) fn without_certificate(engine: &Engine) -> Vec<Effect> {
         let (cause, section) = cause(engine, scope);
         for part in unreachable_parts(&engine.translator, &scope.id.fleet) {
             let Some(plan) = engine.translator.route(part.route) else { continue };
-            let (hosts, paths) = super::requests(plan, name, &part.section);
             let is_stream = kinds::STREAM_ROUTES.contains(&&*part.route.kind);
+            let gets = gets(part.what, is_stream);
+            let (hosts, paths) = match gets {
+                Gets::LeftOut => Default::default(),
+                _ => super::requests(plan, name, &part.section),
+            };
             effects.push(Effect {
                 object: engine.identity(part.route, Some(scope)),
                 gateway: name.clone(),
-                section: part.section,
+                section: section_of(&part),
                 listener: None,
-                gets: match (is_stream, part.is_share) {
-                    (true, true) => Gets::RefusedShare,
-                    (true, false) => Gets::Refused,
-                    (false, true) => Gets::Share { status: UNREACHABLE },
-                    (false, false) => Gets::Status { status: UNREACHABLE },
-                },
+                gets,
                 hosts,
                 paths,
                 causes: BTreeSet::from([cause.clone()]),
@@ -47,6 +48,26 @@ pub(super) fn without_certificate(engine: &Engine) -> Vec<Effect> {
         }
     }
     effects
+}
+
+/// Returns what clients get of a part.
+fn gets(what: Unreached, is_stream: bool) -> Gets {
+    match (what, is_stream) {
+        (Unreached::Share, true) => Gets::RefusedShare,
+        (_, true) => Gets::Refused,
+        (Unreached::Share, false) => Gets::Share { status: UNREACHABLE },
+        (Unreached::All, false) => Gets::Status { status: UNREACHABLE },
+        (Unreached::Copies, false) => Gets::LeftOut,
+    }
+}
+
+/// Returns the section of a part; copies of requests are configured below it.
+fn section_of(part: &UnreachablePart<'_>) -> Arc<str> {
+    match (part.what, is_proxy(part.route)) {
+        (Unreached::Copies, true) => format!("{}.services", part.section).into(),
+        (Unreached::Copies, false) => format!("{}.filters", part.section).into(),
+        _ => part.section.clone(),
+    }
 }
 
 /// Returns the object at fault, with the section: the Secret if Envoys refuse it, or the Gateway with its reference.

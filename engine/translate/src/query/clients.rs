@@ -18,8 +18,19 @@ pub struct UnreachablePart<'a> {
     pub route: &'a ObjectKey,
     /// The section of the object; empty for all of it.
     pub section: Arc<str>,
-    /// Whether other backends of the part are reached.
-    pub is_share: bool,
+    /// What is not reached.
+    pub what: Unreached,
+}
+
+/// What of a part is not reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unreached {
+    /// All of it.
+    All,
+    /// Some of the backends.
+    Share,
+    /// Backends that only receive copies of requests.
+    Copies,
 }
 
 /// Returns the parts of route objects that a fleet closes, in whole or for a share of the requests, because the client
@@ -41,21 +52,32 @@ pub fn unreachable_parts<'a>(translator: &'a Translator, fleet: &FleetId) -> Vec
 
 fn parts<'a>(key: &'a ObjectKey, plan: &'a RoutePlan, served: &Fleet) -> Vec<UnreachablePart<'a>> {
     let identity = served.plan().identity();
-    let part = |route: &'a ObjectKey, section: Arc<str>, is_share| UnreachablePart { route, section, is_share };
+    let part = |route: &'a ObjectKey, section: Arc<str>, what| UnreachablePart { route, section, what };
     if lacks_services(served, plan) {
-        return vec![part(key, "".into(), false)];
+        return vec![part(key, "".into(), Unreached::All)];
     }
     let of_routes = plan.routes.iter().filter_map(|rendered| {
         let route = &rendered.route;
         let (closed, open) = backends(route, identity);
-        let is_closed = identity.closes_guards(&route.guards);
-        (is_closed || closed > 0).then(|| part(&route.key, route.section.clone(), !is_closed && open > 0))
+        let what = match (identity.closes_guards(&route.guards), closed, open) {
+            (true, ..) | (_, 1.., 0) => Unreached::All,
+            (_, 1.., _) => Unreached::Share,
+            _ if has_closed_mirror(route, identity) => Unreached::Copies,
+            _ => return None,
+        };
+        Some(part(&route.key, route.section.clone(), what))
     });
     let of_stream = plan.stream.iter().filter_map(|stream| {
         let closed = stream.backends().filter(|backend| identity.closes_backend(backend)).count();
-        (closed > 0).then(|| part(key, stream.node.section.clone(), stream.backends().count() > closed))
+        let what = if stream.backends().count() > closed { Unreached::Share } else { Unreached::All };
+        (closed > 0).then(|| part(key, stream.node.section.clone(), what))
     });
     of_routes.chain(of_stream).collect()
+}
+
+fn has_closed_mirror(route: &Route, identity: &ClientIdentity) -> bool {
+    let Action::Forward(forward) = &route.action else { return false };
+    forward.mirrors.iter().any(|mirror| identity.closes_backend(&mirror.backend))
 }
 
 /// Returns how many backends with a weight are not reached, and how many are.
