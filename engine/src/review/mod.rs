@@ -9,6 +9,7 @@
 //! out, and so are conflicts with objects that it does not depend on.
 
 mod basis;
+mod owner;
 mod related;
 mod served;
 #[cfg(test)]
@@ -17,13 +18,13 @@ mod tests;
 use std::sync::Arc;
 
 use holdfast_api::apis::decode::{Decoded, decode};
-use holdfast_api::apis::scheme;
-use holdfast_api::fault::Fault;
+use holdfast_api::fault::{Class, Fault};
 use holdfast_fallback::event::Event;
 use holdfast_graph::{Detected, ObjectKey};
 use serde_json::Value;
 
 pub use self::basis::{ReviewBasis, basis};
+pub use self::owner::ReviewOwner;
 pub use self::served::ReviewEffect;
 use crate::engine::Engine;
 
@@ -44,18 +45,6 @@ pub struct Review {
     pub refused: Option<Arc<str>>,
     /// What would be served instead of the object or because of it; empty if it would be served as written.
     pub served: Vec<ReviewEffect>,
-}
-
-/// The controller that is responsible for an object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReviewOwner {
-    /// Holdfast: it reports a status of the object, or of an object that uses it.
-    Ours,
-    /// It is not known yet: a Gateway or a target does not exist, or nothing uses the object.
-    #[default]
-    Unknown,
-    /// Another controller, since the object is attached to nothing of Holdfast.
-    Other,
 }
 
 /// The reason why an object is not reviewed.
@@ -103,6 +92,8 @@ impl Reviewed {
 /// Returns an error if the object depends on too many others.
 pub fn review(basis: ReviewBasis, reviewed: &Reviewed) -> Result<Review, NotReviewed> {
     let events = related::related(&basis, reviewed)?;
+    let objects = basis.objects.clone();
+    let is_there = |key: &ObjectKey| objects.get(key).is_some() || objects.is_unreadable(key);
     let mut engine = Engine::new(basis.settings);
     engine.handle(vec![Event::Clock(basis.now_ms), Event::Restored(Box::new(basis.restored))]);
     engine.handle(events);
@@ -111,22 +102,16 @@ pub fn review(basis: ReviewBasis, reviewed: &Reviewed) -> Result<Review, NotRevi
     let by_envoy = |detected| matches!(detected, Detected::Probe | Detected::Nack);
     let mut broken = fallback.broken_objects.iter();
     let refused = broken.find(|broken| broken.object.is(key) && by_envoy(broken.detected_by));
-    let own = |fault: &Fault| fault.object == *key && fault.cause.is_none();
+    // A missing object has no fault of its own that its owner could read.
+    let is_own = |fault: &Fault| fault.object == *key && fault.cause.as_ref().is_none_or(|cause| !is_there(cause));
+    let own = |fault: Fault| match fault.cause {
+        Some(_) if fault.class == Class::Invalid => Fault { class: Class::Referential, ..fault },
+        _ => fault,
+    };
     Ok(Review {
-        owner: owner(&engine, key),
-        faults: engine.faults().into_iter().filter(own).collect(),
+        owner: owner::owner(&engine, key),
+        faults: engine.faults().into_iter().filter(is_own).map(own).collect(),
         refused: refused.map(|broken| broken.message.as_str().into()),
         served: served::served(&fallback, key),
     })
-}
-
-fn owner(engine: &Engine, key: &ObjectKey) -> ReviewOwner {
-    let statuses = engine.statuses();
-    let readers = engine.graph().readers_of(key, READERS_MAX);
-    if statuses.iter().any(|status| status.object == *key || readers.contains(&status.object)) {
-        return ReviewOwner::Ours;
-    }
-    let has_status = scheme::find(&key.group, &key.kind).is_some_and(|kind| kind.has_status);
-    let is_complete = engine.graph().read_by(key).iter().all(|edge| engine.is_there(&edge.to.key));
-    if has_status && is_complete { ReviewOwner::Other } else { ReviewOwner::Unknown }
 }

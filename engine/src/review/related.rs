@@ -24,6 +24,7 @@ pub(super) fn related(basis: &ReviewBasis, reviewed: &Reviewed) -> Result<Vec<Ev
     let mut engine = Engine::new(basis.settings.clone());
     let looked_up = basis.objects.iter().filter(|object| LOOKED_UP.contains(&&*object.key.kind));
     let mut events: Vec<Event> = looked_up.map(applied).collect();
+    let policies = policies(basis);
     let mut known: BTreeSet<ObjectKey> = BTreeSet::from([reviewed.key.clone()]);
     let mut found = basis.related.clone();
     found.extend(targets(&reviewed.event));
@@ -43,6 +44,9 @@ pub(super) fn related(basis: &ReviewBasis, reviewed: &Reviewed) -> Result<Vec<Ev
             }
             engine.handle(std::mem::take(&mut events));
             found = engine.graph().edges().into_iter().map(|edge| edge.to.key).collect();
+            let applies = |(_, targets): &&(ObjectKey, Vec<ObjectKey>)| targets.iter().any(|one| found.contains(one));
+            let more: Vec<ObjectKey> = policies.iter().filter(applies).map(|(policy, _)| policy.clone()).collect();
+            found.extend(more);
         }
     }
     all.push(reviewed.event.clone());
@@ -69,9 +73,23 @@ fn applied(object: &Arc<Object>) -> Event {
     Event::Applied(Box::new(Object::clone(object)), Vec::new())
 }
 
-/// Returns the objects that a policy targets by name.
+/// Returns the policies about connections to backends, each with its targets: which of them apply to a backend that the
+/// content under review names for the first time is known after translation.
+fn policies(basis: &ReviewBasis) -> Vec<(ObjectKey, Vec<ObjectKey>)> {
+    let of_backends = [kinds::BACKEND_TLS_POLICY, kinds::BACKEND_CONFIG_POLICY];
+    let all = basis.objects.iter().filter(|object| of_backends.contains(&&*object.key.kind));
+    all.map(|object| (object.key.clone(), targets_of(object))).collect()
+}
+
 fn targets(event: &Event) -> Vec<ObjectKey> {
-    let Event::Applied(object, _) = event else { return Vec::new() };
+    match event {
+        Event::Applied(object, _) => targets_of(object),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the objects that a policy targets by name.
+pub(super) fn targets_of(object: &Object) -> Vec<ObjectKey> {
     let targets = match &object.body {
         Body::TrafficPolicy(policy) => &policy.targets,
         Body::ListenerPolicy(policy) => &policy.targets,

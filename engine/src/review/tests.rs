@@ -214,10 +214,12 @@ fn the_owner_of_an_object_is_found() {
     {
         assert_eq!(review(&engine, &route(1, gateway, BROKEN)).owner, owner, "{gateway}");
     }
-    assert_eq!(
-        review(&engine, &policy("rateLimit: {local: {tokenBucket: {maxTokens: 1, fillInterval: 1s}}}")).owner,
-        ReviewOwner::Ours
-    );
+    let limit = policy("rateLimit: {local: {tokenBucket: {maxTokens: 1, fillInterval: 1s}}}");
+    assert_eq!(review(&engine, &limit).owner, ReviewOwner::Unknown, "its target does not exist");
+    for (gateway, owner) in [("public", ReviewOwner::Ours), ("foreign", ReviewOwner::Other)] {
+        let engine = running(&route(1, gateway, GOOD), settings(true));
+        assert_eq!(review(&engine, &limit).owner, owner, "{gateway}");
+    }
     let gateway = "{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: foreign, namespace: infra, uid: h, generation: 2}, \
                    spec: {gatewayClassName: foreign, listeners: [{name: http, port: 8081, protocol: HTTP, hostname: '*bad'}]}}";
     assert_eq!(review(&engine, gateway).owner, ReviewOwner::Other);

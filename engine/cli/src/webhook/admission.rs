@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Version and kind of requests and responses.
@@ -13,6 +14,10 @@ const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 /// Maximum length of the identifier of a request, in bytes; the API server sends 36.
 const UID_BYTES_MAX: usize = 256;
+
+/// Maximum number of values in the JSON of a request; a request with more is answered without being read further. The
+/// largest objects of users have some thousands, and each value takes up to a kilobyte of memory.
+pub(super) const REVIEW_VALUES_MAX: usize = 100_000;
 
 /// The reason why a body is not a review.
 #[derive(Debug, thiserror::Error)]
@@ -29,8 +34,6 @@ pub(super) enum NotAReview {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AdmissionRequest {
-    /// The identifier, repeated in the response.
-    pub(super) uid: Arc<str>,
     /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
     #[serde(default)]
     operation: String,
@@ -54,14 +57,45 @@ pub(super) struct ReviewAnswer {
     pub(super) warnings: Vec<String>,
 }
 
+/// The part of a request that does not depend on the size of its object.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct RequestHead {
+    /// The identifier, repeated in the response.
+    pub(super) uid: Arc<str>,
+    #[serde(default)]
+    kind: ReviewedKind,
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct ReviewedKind {
+    #[serde(default)]
+    kind: String,
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AdmissionReview {
+struct AdmissionReview<R> {
     #[serde(default)]
     api_version: String,
     #[serde(default)]
     kind: String,
-    request: Option<AdmissionRequest>,
+    request: Option<R>,
+}
+
+/// Reads the head of a request, and nothing of its object.
+///
+/// # Errors
+/// Returns an error if the body is not a review.
+pub(super) fn head(body: &[u8]) -> Result<RequestHead, NotAReview> {
+    let head: RequestHead = request(body)?;
+    if head.uid.is_empty() || head.uid.len() > UID_BYTES_MAX {
+        return Err(NotAReview::Uid);
+    }
+    Ok(head)
 }
 
 /// Reads the body of a request.
@@ -69,15 +103,29 @@ struct AdmissionReview {
 /// # Errors
 /// Returns an error if the body is not a review.
 pub(super) fn read(body: &[u8]) -> Result<AdmissionRequest, NotAReview> {
-    let review: AdmissionReview = serde_json::from_slice(body)?;
+    request(body)
+}
+
+fn request<R: DeserializeOwned>(body: &[u8]) -> Result<R, NotAReview> {
+    let review: AdmissionReview<R> = serde_json::from_slice(body)?;
     if review.api_version != API_VERSION || review.kind != KIND {
         return Err(NotAReview::Kind);
     }
-    let request = review.request.ok_or(NotAReview::Kind)?;
-    if request.uid.is_empty() || request.uid.len() > UID_BYTES_MAX {
-        return Err(NotAReview::Uid);
+    review.request.ok_or(NotAReview::Kind)
+}
+
+/// Returns whether a body may have more values than one review reads. Signs within texts count as well.
+pub(super) fn has_too_many_values(body: &[u8]) -> bool {
+    let begins_value = |sign: &&u8| matches!(sign, b'{' | b'[' | b',');
+    body.iter().filter(begins_value).nth(REVIEW_VALUES_MAX).is_some()
+}
+
+impl RequestHead {
+    /// Returns the name of the object for messages.
+    pub(super) fn object_name(&self) -> String {
+        let Self { kind: ReviewedKind { kind }, namespace, name, .. } = self;
+        if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
     }
-    Ok(request)
 }
 
 /// Returns the body of a response.
@@ -97,12 +145,12 @@ pub(super) fn response(uid: &str, answer: &ReviewAnswer) -> Value {
 impl AdmissionRequest {
     /// Returns the object, if its content has to be reviewed. A change of metadata or status alone changes nothing that
     /// a user can repair in the spec, and an object under deletion must not be kept from its end.
-    pub(super) fn object(&self) -> Option<&Value> {
+    pub(super) fn object(self) -> Option<Value> {
         let is_whole = self.sub_resource.as_deref().unwrap_or_default().is_empty();
         let is_stored = matches!(&*self.operation, "CREATE" | "UPDATE");
         let is_leaving = self.object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
         let is_edited = self.operation == "CREATE" || !same_content(&self.object, &self.old_object);
-        (is_whole && is_stored && !is_leaving && is_edited && self.object.is_object()).then_some(&self.object)
+        (is_whole && is_stored && !is_leaving && is_edited && self.object.is_object()).then_some(self.object)
     }
 }
 

@@ -87,11 +87,12 @@ async fn review(State(reviewer): State<Reviewer>, request: Request) -> Response 
         Ok(Err(refused)) => return refused.into_response(),
         Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the request was not complete in time\n").into_response(),
     };
-    match admission::read(&body) {
-        Ok(request) => {
-            let answer = reviewer.answer(&request).await;
-            Json(admission::response(&request.uid, &answer)).into_response()
-        }
+    let answer = match admission::head(&body) {
+        Ok(head) => reviewer.answer(&head, body).await.map(|answer| admission::response(&head.uid, &answer)),
+        Err(why) => Err(why),
+    };
+    match answer {
+        Ok(answer) => Json(answer).into_response(),
         Err(why) => (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
     }
 }

@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Bytes;
 use holdfast_engine::review::{self, Reviewed};
-use serde_json::Value;
 use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
 
-use super::admission::{AdmissionRequest, ReviewAnswer};
+use super::admission::{self, NotAReview, REVIEW_VALUES_MAX, RequestHead, ReviewAnswer};
 use super::arguments::WebhookMode;
 use super::verdict;
 use crate::serve::core::CoreHandle;
@@ -36,38 +36,58 @@ impl Reviewer {
     }
 
     /// Returns the answer to a request.
-    pub(super) async fn answer(&self, request: &AdmissionRequest) -> ReviewAnswer {
-        let Some(object) = request.object() else { return ReviewAnswer::default() };
-        match timeout(REVIEW_TIME_MAX, self.review(object.clone())).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(why)) => verdict::not_checked(&named(object), &why),
-            Err(_) => verdict::not_checked(&named(object), "it is busy, and the review took too long"),
+    ///
+    /// # Errors
+    /// Returns an error if the body is not a review.
+    pub(super) async fn answer(&self, head: &RequestHead, body: Bytes) -> Result<ReviewAnswer, NotAReview> {
+        let not_checked = |why: &str| Ok(verdict::not_checked(&head.object_name(), why));
+        if admission::has_too_many_values(&body) {
+            return not_checked(&format!("it has more than {REVIEW_VALUES_MAX} values"));
+        }
+        match timeout(REVIEW_TIME_MAX, self.review(body)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(NoAnswer::NotChecked(why))) => not_checked(&why),
+            Ok(Err(NoAnswer::NotAReview(why))) => Err(why),
+            Err(_) => not_checked("it is busy, and the review took too long"),
         }
     }
 
     /// Reviews an object. Work that depends on its size is done on threads of its own, which keep their place even if
     /// the request has ended.
-    async fn review(&self, object: Value) -> Result<ReviewAnswer, String> {
-        let ending = || "it is ending".to_owned();
-        let failed = |_| "the review failed; please report this bug".to_owned();
+    async fn review(&self, body: Bytes) -> Result<ReviewAnswer, NoAnswer> {
         let place = self.places.clone().acquire_owned().await.map_err(|_| ending())?;
-        let read = spawn_blocking(move || (place, Reviewed::read(object)));
+        let read = spawn_blocking(move || (place, read(&body)));
         let (place, reviewed) = read.await.map_err(failed)?;
-        let reviewed = reviewed.map_err(|why| why.to_string())?;
+        let Some(reviewed) = reviewed? else { return Ok(ReviewAnswer::default()) };
         let key = reviewed.key().clone();
-        let basis = self.handle.query(move |core| core.review_basis(&key)).await.ok_or_else(ending)??;
+        let basis = self.handle.query(move |core| core.review_basis(&key)).await.ok_or_else(ending)?;
+        let basis = basis.map_err(NoAnswer::NotChecked)?;
         let mode = self.mode;
         let answer = spawn_blocking(move || {
             let _place = place;
             review::review(basis, &reviewed).map(|review| verdict::answer(mode, reviewed.key(), &review))
         });
-        answer.await.map_err(failed)?.map_err(|why| why.to_string())
+        answer.await.map_err(failed)?.map_err(|why| NoAnswer::NotChecked(why.to_string()))
     }
 }
 
-/// Returns the name of an object that may not be readable.
-fn named(object: &Value) -> String {
-    let text = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let (kind, namespace, name) = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
-    if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
+/// The reason why a request has no answer about its object.
+enum NoAnswer {
+    NotChecked(String),
+    NotAReview(NotAReview),
+}
+
+/// Reads the object of a request; `None` if it has none that is to be reviewed.
+fn read(body: &[u8]) -> Result<Option<Reviewed>, NoAnswer> {
+    let request = admission::read(body).map_err(NoAnswer::NotAReview)?;
+    let read = |object| Reviewed::read(object).map_err(|why| NoAnswer::NotChecked(why.to_string()));
+    request.object().map(read).transpose()
+}
+
+fn ending() -> NoAnswer {
+    NoAnswer::NotChecked("it is ending".into())
+}
+
+fn failed(_: JoinError) -> NoAnswer {
+    NoAnswer::NotChecked("the review failed; please report this bug".into())
 }

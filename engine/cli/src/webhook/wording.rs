@@ -24,7 +24,7 @@ pub(super) fn lines(key: &ObjectKey, review: &Review) -> Vec<String> {
         lines.push(line(key, "", &format!("Envoy has refused this content: {why}"), effect.as_deref()));
     }
     for fault in &review.faults {
-        let effect = own.iter().find(|served| concerns(served, &fault.field)).map(|served| effect(served));
+        let effect = effects(&own, &fault.field);
         lines.push(line(key, &fault.field, &fault.message, effect.as_deref()));
     }
     if lines.is_empty() {
@@ -40,6 +40,18 @@ pub(super) fn lines(key: &ObjectKey, review: &Review) -> Vec<String> {
         lines.push(line(key, "", &affected(&others), None));
     }
     lines
+}
+
+/// What clients get because of a fault of this field.
+fn effects(own: &[&ReviewEffect], field: &str) -> Option<String> {
+    let mut all: Vec<String> = Vec::new();
+    for served in own.iter().filter(|served| concerns(served, field)).take(OTHERS_NAMED_MAX) {
+        let effect = effect(served);
+        if !all.contains(&effect) {
+            all.push(effect);
+        }
+    }
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Returns whether a fault of this field is why a part of the object is served otherwise.
