@@ -203,7 +203,20 @@ fn missing_objects_are_no_faults_of_content() {
         let found = review(&engine, &object);
         let invalid: Vec<_> = found.faults.iter().filter(|fault| fault.class == Class::Invalid).collect();
         assert!(invalid.is_empty(), "{object}: {invalid:?}");
+        assert!(!found.faults.is_empty(), "{object}");
     }
+}
+
+#[test]
+fn a_policy_of_a_backend_that_is_named_for_the_first_time_applies() {
+    let secure = "{apiVersion: v1, kind: Service, metadata: {name: secure, namespace: shop, uid: t}, spec: {ports: [{port: 443, appProtocol: https}]}}";
+    let policy = "{apiVersion: gateway.networking.k8s.io/v1, kind: BackendTLSPolicy, metadata: {name: tls, namespace: shop, uid: q, generation: 1}, \
+                  spec: {targetRefs: [{group: '', kind: Service, name: secure}], validation: {wellKnownCACertificates: System, hostname: shop.example.com}}}";
+    let to_secure = route(1, "public", "[{backendRefs: [{name: secure, port: 443}]}]");
+    let without = review(&running(secure, settings(true)), &to_secure);
+    assert!(without.faults.iter().any(|fault| fault.message.contains("BackendTLSPolicy")), "{without:?}");
+    let with = review(&running(&format!("{secure}\n---\n{policy}"), settings(true)), &to_secure);
+    assert_eq!((with.faults, with.served), (Vec::new(), Vec::new()));
 }
 
 #[test]

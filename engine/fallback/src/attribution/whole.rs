@@ -108,20 +108,16 @@ impl FallbackScope {
     pub(crate) fn convict_first_identity(&mut self, inputs: &StepInputs<'_>) -> bool {
         let Some(secret) = inputs.translator.identity(&self.id.gateway).secret() else { return false };
         let name: Arc<str> = names::secret(secret).into();
+        if !self.is_first_identity(&name, inputs) {
+            return false;
+        }
         let snapshot = inputs.translator.snapshot(&self.id.fleet);
         let wanted = snapshot.and_then(|snapshot| snapshot.get(ResourceType::Secret, &name));
-        let refusal = |version| self.hold.refusal_of(ResourceType::Secret, &name, version);
-        let Some((version, message)) =
-            wanted.and_then(|wanted| Some((wanted.version, refusal(wanted.version)?.message.clone())))
-        else {
-            return false;
-        };
-        let is_first = self.is_first_identity(&name, inputs);
-        if is_first {
-            let node = Node::whole(secret.clone());
-            self.convict(Content(*version.as_bytes()), &node, Detected::Nack, &message, Vec::new(), inputs);
-        }
-        is_first
+        let refusal = wanted.and_then(|wanted| self.hold.refusal_of(ResourceType::Secret, &name, wanted.version));
+        let Some((wanted, message)) = wanted.zip(refusal.map(|refusal| refusal.message.clone())) else { return false };
+        let (content, node) = (Content(*wanted.version.as_bytes()), Node::whole(secret.clone()));
+        self.convict(content, &node, Detected::Nack, &message, Vec::new(), inputs);
+        true
     }
 
     /// Checks whether the current configuration of the fleet contains a resource that was refused before.
