@@ -148,7 +148,7 @@ pub fn run_with_tools(stories: Vec<(Story, Option<MissingTool>)>, at_once: usize
 fn run_story(story: Story) -> Result<(), String> {
     let failure = |error: anyhow::Error| format!("{} fails: {error:#}", story.name);
     let (outcome, logs) = in_a_world(story).map_err(failure)?;
-    outcome.map_err(|error| format!("{}\n{logs}", failure(error)))
+    outcome.map_err(failure).map_err(|failure| format!("{failure}\n{logs}--- the error again\n{failure}"))
 }
 
 /// Maximum duration of one story. `HOLDFAST_ADVERSARY_SECONDS` makes one story longer by this number of seconds.

@@ -1,5 +1,6 @@
 //! The world of one story: its folder, manifests, echo backends, ports and processes.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -151,18 +152,24 @@ impl World {
         Process::start(&binary::holdfast()?, args, env, &log)?.finish().await
     }
 
-    /// The ends of all logs, for a failed story.
+    /// The ends of all logs, for a failed story. Commands in succession with the same output are one entry: a poll would
+    /// hide everything else.
     pub fn logs(&self) -> String {
         let folder = self.folder().join("logs");
         let mut files: Vec<PathBuf> =
             fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
         files.sort();
-        let show = |path: &PathBuf| {
+        let mut entries: Vec<LogEntry> = Vec::new();
+        for path in &files {
             let text = String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if text.is_empty() { String::new() } else { format!("--- {name}\n{}\n", process::tail(&text)) }
-        };
-        files.iter().map(show).collect()
+            match entries.last_mut().filter(|last| last.is_like(&name, &text)) {
+                _ if text.is_empty() => {}
+                Some(last) => last.until = Some(name),
+                None => entries.push(LogEntry { name, until: None, text }),
+            }
+        }
+        entries.iter().map(ToString::to_string).collect()
     }
 
     /// Ends the remaining processes of a failed story: processes with the folder of this world in their command line.
@@ -180,6 +187,47 @@ impl World {
     }
 }
 
+/// The output of one process, or the same output of several processes in succession.
+struct LogEntry {
+    name: String,
+    /// The last file with this output, if there are several.
+    until: Option<String>,
+    text: String,
+}
+
+impl LogEntry {
+    /// Returns whether a file is of a process of the same name, with the same output.
+    fn is_like(&self, name: &str, text: &str) -> bool {
+        let unnumbered = |name: &str| name.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
+        unnumbered(&self.name) == unnumbered(name) && self.text == text
+    }
+}
+
+impl fmt::Display for LogEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let until = self.until.as_ref().map(|until| format!(" to {until}")).unwrap_or_default();
+        writeln!(f, "--- {}{until}\n{}", self.name, process::tail(&self.text))
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_outputs_in_succession_are_one_entry() -> Result<()> {
+        let world = World::new()?;
+        for text in ["1", "2", "2", "", "2", "3", "2"] {
+            fs::write(world.log("kubectl"), text)?;
+        }
+        fs::write(world.log("holdfast"), "2")?;
+        let shown = "--- 000-kubectl.log\n1\n--- 001-kubectl.log to 004-kubectl.log\n2\n--- 005-kubectl.log\n3\n\
+                     --- 006-kubectl.log\n2\n--- 007-holdfast.log\n2\n";
+        assert_eq!(world.logs(), shown);
+        Ok(())
+    }
 }

@@ -16,7 +16,7 @@ use kube::core::ApiResource;
 use kube::{Client, Error};
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::denials::Denials;
 use super::leader::{Leadership, within};
@@ -125,8 +125,9 @@ enum StatusOutcome {
 impl StatusWriter {
     async fn run(mut self, mut statuses: watch::Receiver<Vec<ObjectStatus>>) {
         let mut led = false;
+        // A point in time, not a pause: renewals of the Lease interrupt the wait, and must not prolong it.
+        let mut again = Instant::now() + LOOK_OVER;
         loop {
-            let rest = if self.behind { AFTER_ERROR } else { LOOK_OVER };
             tokio::select! {
                 changed = statuses.changed() => {
                     if changed.is_err() {
@@ -135,7 +136,7 @@ impl StatusWriter {
                     self.behind = true;
                 }
                 () = self.leadership.changed() => if led && self.leadership.leads() { continue },
-                () = sleep(rest) => self.look_over(),
+                () = sleep_until(again) => self.look_over(),
             }
             let wanted = statuses.borrow_and_update().clone();
             let leads = self.leadership.leads();
@@ -153,6 +154,7 @@ impl StatusWriter {
             } else if self.behind {
                 self.behind = !self.write(&wanted, &statuses).await;
             }
+            again = Instant::now() + if self.behind { AFTER_ERROR } else { LOOK_OVER };
         }
     }
 
