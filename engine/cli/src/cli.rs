@@ -17,6 +17,7 @@ use super::commands::diff::DiffArgs;
 use super::commands::drain::DrainArgs;
 use super::commands::envoys::EnvoysArgs;
 use super::commands::explain::ExplainArgs;
+use super::commands::log_level::LogLevelArgs;
 use super::commands::man::ManArgs;
 use super::commands::probe::ProbeArgs;
 use super::commands::run::RunArgs;
@@ -110,6 +111,14 @@ pub enum Command {
                             cannot be reached."
     )]
     Collect(CollectArgs),
+    /// Show or change the level of the log of a running Holdfast, for a limited time
+    #[command(
+        long_about = "Show or change the level of the log of a running Holdfast, for a limited time.\n\nHoldfast accepts a \
+                            change only from its own host, which includes kubectl port-forward. The level is of one \
+                            replica, and a restart applies that of --log-level.\n\nExit code 0: shown or changed. 2: \
+                            the command line is not valid. 3: Holdfast cannot be reached, or does not accept it."
+    )]
+    LogLevel(LogLevelArgs),
     /// Print a bootstrap configuration with which any Envoy (1.36 and later) joins a Gateway
     Bootstrap(BootstrapArgs),
     /// Create and renew the certificates of the xDS server and of its Envoys

@@ -29,6 +29,7 @@ mod metrics;
 mod misspelt;
 mod narrowed;
 mod odd_values;
+mod operating;
 mod order;
 mod page;
 mod places;
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         misspelt::stories(),
         narrowed::stories(),
         odd_values::stories(),
+        operating::stories(),
         order::stories(),
         page::stories(),
         places::stories(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use holdfast_xds::TlsSource;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -23,6 +23,8 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
+
+use super::log_level::PeerAddress;
 
 /// Timeout for the headers of a request, and for an idle connection before them.
 pub(crate) const HEADERS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -119,12 +121,13 @@ pub(super) async fn take(
             Some(_) = connections.join_next(), if !connections.is_empty() => holders.sweep(),
             accepted = listener.accept() => match accepted {
                 Ok((stream, from)) => {
-                    let peer = network(from.ip());
+                    let (from, peer) = (PeerAddress(from.ip()), network(from.ip()));
                     holders.sweep();
                     if holders.make_place(peer) {
                         let answering = Arc::<AtomicUsize>::default();
                         let tls = tls.as_ref().map(|tls| TlsAcceptor::from(tls.borrow().clone()));
-                        let connection = greet(stream, tls, pages.clone(), answering.clone(), is_ending.clone());
+                        let pages = pages.clone().layer(Extension(from));
+                        let connection = greet(stream, tls, pages, answering.clone(), is_ending.clone());
                         holders.hold(peer, answering, connections.spawn(connection));
                     } else {
                         tracing::debug!(%peer, "connection closed: all connections are in use by requests in progress");

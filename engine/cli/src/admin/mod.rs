@@ -1,6 +1,6 @@
 //! HTTP endpoints of a running Holdfast: diagnostics on one listener, metrics and health on another.
 //!
-//! All endpoints are read-only, and no content of a Secret appears in them.
+//! All endpoints are read-only, except that of the level of the log; no content of a Secret appears in them.
 
 pub mod certificate_metrics;
 pub mod debug;
@@ -11,6 +11,7 @@ mod envoys;
 mod explain;
 pub mod fallback_metrics;
 pub mod input_metrics;
+mod log_level;
 pub mod metrics;
 pub mod namespace_metrics;
 mod pages;
@@ -31,6 +32,7 @@ use tokio::sync::watch;
 
 use self::metrics::Metrics;
 use super::envoy::supervisor::Views;
+use super::log::RuntimeLogLevel;
 use super::serve::core::CoreHandle;
 use super::serve::health::Readiness;
 use super::store::persist::Persist;
@@ -52,6 +54,8 @@ pub struct State {
     pub store: Option<Arc<Persist>>,
     /// Held during a comparison of `/debug/diff`, which translates objects once more: one at a time.
     pub comparison: Arc<tokio::sync::Mutex<()>>,
+    /// The level of the log.
+    pub(crate) log_level: RuntimeLogLevel,
 }
 
 /// Serves pages until the product ends.

@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::entries::EntriesQuery;
 use super::explain::ExplainQuery;
 use super::process::ProcessPage;
-use super::{State, debug, diff, envoys, explain};
+use super::{State, debug, diff, envoys, explain, log_level};
 use crate::diff::DiffFacts;
 use crate::explain::{ExplainFacts, ExplainReport, RunningFacts};
 use crate::manifests::positions;
@@ -38,7 +38,7 @@ const PAGE_TIME_MAX: Duration = Duration::from_secs(30);
 pub fn debug_pages(state: State) -> Router {
     let index = "/debug/health\n/debug/config/fallback\n/debug/config/successful\n/debug/config/failed\n/debug/config/raw-error\n/debug/config/entries?part=routes\n\
                  /debug/graph\n/debug/graph?format=dot\n/debug/plan\n/debug/envoys\n/debug/statuses\n/debug/faults\n\
-                 /debug/store\n/debug/policies\n/debug/explain?method=GET&url=URL\n/debug/log\n/debug/process\n/debug/diff\n/debug/diff?object=KIND/NAMESPACE/NAME\n";
+                 /debug/store\n/debug/policies\n/debug/explain?method=GET&url=URL\n/debug/log\n/debug/log-level\n/debug/process\n/debug/diff\n/debug/diff?object=KIND/NAMESPACE/NAME\n";
     let pages = Router::new()
         .route("/debug", get(move || async move { index }))
         .route("/debug/health", get(health))
@@ -55,6 +55,7 @@ pub fn debug_pages(state: State) -> Router {
         .route("/debug/envoys", get(envoys_page))
         .route("/debug/explain", get(explain_page))
         .route("/debug/log", get(async || log_tail::text()))
+        .route("/debug/log-level", get(log_level::show).put(log_level::change).delete(log_level::reset))
         .route("/debug/process", get(async || Json(ProcessPage::new())))
         .route("/debug/diff", get(differences))
         .route("/debug/statuses", get(statuses))

@@ -14,8 +14,10 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tower::ServiceExt;
 
+use super::log_level::PeerAddress;
 use super::metrics::Metrics;
 use super::{State, debug_pages, metrics_pages};
+use crate::log::RuntimeLogLevel;
 use crate::manifests::{Incarnations, ManifestReading, Manifests, Readings, Root};
 use crate::serve::core::{Core, CoreHandle, CoreInputs};
 use crate::serve::health::Readiness;
@@ -70,6 +72,7 @@ impl Loop {
             envoys: None,
             store: None,
             comparison: Arc::default(),
+            log_level: RuntimeLogLevel::without_log(),
         };
         let (readings, readings_out) = mpsc::channel(4);
         let (notices, notices_out) = mpsc::channel(4);
@@ -357,4 +360,48 @@ async fn an_edit_does_not_wait_for_ports_of_the_host_that_change_all_the_time() 
     it.readings.send(read(folder.path())).await.unwrap();
     it.comes_to_show("/readyz?verbose", "[+]translation ok\n").await;
     assert!(ports.capacity() < ports.max_capacity(), "all changes of ports were processed before");
+}
+
+/// The level of the log is changed only by a client of the same host.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_level_is_changed_from_this_host_only() {
+    let it = Loop::start();
+    let send = async |method: &str, query: &str, peer: Option<&str>| {
+        let pages = debug_pages(it.state.clone());
+        let request = Request::builder().method(method).uri(format!("/debug/log-level{query}"));
+        let mut request = request.header("host", "localhost").body(Body::empty()).unwrap();
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(PeerAddress(peer.parse().unwrap()));
+        }
+        let response = pages.oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8_lossy(&body).into_owned())
+    };
+    let debug = "?level=debug&seconds=600";
+    for method in ["PUT", "DELETE"] {
+        for peer in [None, Some("10.0.0.1"), Some("::ffff:10.0.0.1"), Some("fd00::1")] {
+            assert_eq!(send(method, debug, peer).await.0, 403, "{method} {peer:?}");
+        }
+    }
+    assert_eq!(send("POST", debug, Some("127.0.0.1")).await.0, 405);
+    for (query, why) in [
+        ("?level=debug", "seconds is missing"),
+        ("?seconds=1", "level is missing"),
+        ("?level=debug&seconds=0", "seconds: from 1 to 86400"),
+        ("?level=debug&seconds=86401", "seconds: from 1 to 86400"),
+        ("?level=loud&seconds=1", "level: expected one of off"),
+        ("?level=debug&seconds=1&for=2", "unknown parameter for"),
+        (&format!("?level={}=info&seconds=1", "a".repeat(2000)), "level: at most 1024 bytes"),
+    ] {
+        let (status, text) = send("PUT", query, Some("::1")).await;
+        assert!(status == 400 && text.contains(why), "{query}: {status} {text}");
+    }
+    for peer in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+        let (status, text) = send("PUT", debug, Some(peer)).await;
+        assert!(status == 200 && text.contains(r#""level":"debug""#), "{peer}: {status} {text}");
+        let (status, text) = send("DELETE", "", Some(peer)).await;
+        assert_eq!((status, &*text), (200, r#"{"level":"info","startedWith":"info"}"#));
+    }
+    it.end.send_replace(true);
 }

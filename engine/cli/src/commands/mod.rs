@@ -13,6 +13,7 @@ pub mod diff;
 pub mod drain;
 pub mod envoys;
 pub mod explain;
+pub mod log_level;
 pub mod man;
 pub mod probe;
 pub mod run;
@@ -39,6 +40,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Diff(args) => diff::run(&args),
         Command::Envoys(args) => envoys::run(&args),
         Command::Config(args) => config::run(&args),
+        Command::LogLevel(args) => log_level::run(&args),
         Command::Collect(args) => collect::run(&args),
         Command::Bootstrap(args) => bootstrap::run(args),
         Command::Certgen(args) => certgen::run(args),

@@ -119,9 +119,9 @@ impl RunArgs {
 /// # Errors
 /// Returns an error if the product cannot start, or fails while running.
 pub fn run(args: RunArgs) -> Result<(), Failure> {
-    log::start(args.log_format, &args.log_level)?;
+    let level = log::start(args.log_format, &args.log_level)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
-    let ended = runtime.block_on(serve::serve(args));
+    let ended = runtime.block_on(serve::serve(args, level));
     // After a second signal the main loop may still be at work; the process does not wait for its thread.
     runtime.shutdown_background();
     ended

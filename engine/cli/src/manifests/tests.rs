@@ -698,7 +698,7 @@ async fn changes_are_seen_as_they_come() {
     let folder = ManifestFolder::new();
     folder.write("a.yaml", class("a"));
     let (sender, mut readings) = tokio::sync::mpsc::channel(4);
-    super::watch::start(folder.open(), sender, Pulse::default()).unwrap();
+    super::watch::start(folder.open(), sender, Pulse::default(), super::watch::wake()).unwrap();
     let mut next = async || tokio::time::timeout(Duration::from_secs(60), readings.recv()).await.unwrap().unwrap();
     assert_eq!(events(&next().await), ["+a"]);
     fs::create_dir(folder.path("new")).unwrap();

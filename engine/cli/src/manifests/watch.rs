@@ -22,24 +22,51 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Minimum time between two readings: a burst of changes is read once.
 const GAP: Duration = Duration::from_millis(10);
 
-/// Reads now, and then after each change, until the receiver of readings is closed.
+/// The reason for a reading before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// The operating system reports a change.
+    Changed,
+    /// A user requested it: the result is logged.
+    Requested,
+}
+
+/// Wakes the reader.
+pub type Waker = mpsc::Sender<Wake>;
+/// Receives the reasons to read.
+pub type Woken = mpsc::Receiver<Wake>;
+
+/// A waker with its receiver.
+pub fn wake() -> (Waker, Woken) {
+    mpsc::channel()
+}
+
+/// Reads now, and then after each change or request, until the receiver of readings is closed.
 ///
 /// # Errors
 /// Returns an error if no thread can be started.
-pub fn start(manifests: Manifests, readings: Sender<ManifestReading>, pulse: Pulse) -> io::Result<()> {
-    thread::Builder::new().name("manifests".into()).spawn(move || run(manifests, &readings, &pulse)).map(drop)
+pub fn start(
+    manifests: Manifests,
+    readings: Sender<ManifestReading>,
+    pulse: Pulse,
+    wake: (Waker, Woken),
+) -> io::Result<()> {
+    thread::Builder::new().name("manifests".into()).spawn(move || run(manifests, &readings, &pulse, wake)).map(drop)
 }
 
-fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pulse) {
-    let (wake, woken) = mpsc::channel();
+fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pulse, (wake, woken): (Waker, Woken)) {
     let mut eyes = Eyes::new(&manifests, wake);
-    let mut last_problems = None;
+    let (mut last_problems, mut requested) = (None, false);
     loop {
         let started = Instant::now();
         let reading = manifests.read();
         let (restless, waiting) = (reading.restless, reading.waiting);
         let news = !reading.events.is_empty() || last_problems.as_ref() != Some(&reading.problems);
         last_problems = Some(reading.problems.clone());
+        if std::mem::take(&mut requested) {
+            let (changes, problems) = (reading.events.len(), reading.problems.len());
+            tracing::info!(changes, problems, "the manifests were read again as requested");
+        }
         // The age of unreadable or unparsable input counts from its last successful reading.
         if reading.problems.is_empty() {
             pulse.beat();
@@ -61,14 +88,19 @@ fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pul
             }
             let left = deadline.saturating_duration_since(Instant::now()).min(LOOK_EVERY_WITHOUT_EVENTS);
             match woken.recv_timeout(left) {
-                Ok(()) => break,
+                Ok(wake) => {
+                    requested = wake == Wake::Requested;
+                    break;
+                }
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => break,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => thread::sleep(left),
             }
         }
         thread::sleep(GAP.saturating_sub(started.elapsed()));
-        while woken.try_recv().is_ok() {}
+        while let Ok(wake) = woken.try_recv() {
+            requested |= wake == Wake::Requested;
+        }
     }
 }
 
@@ -81,13 +113,13 @@ struct Eyes {
 }
 
 impl Eyes {
-    fn new(manifests: &Manifests, wake: mpsc::Sender<()>) -> Self {
+    fn new(manifests: &Manifests, wake: Waker) -> Self {
         // Every event, including an error such as an overflow, triggers a reading. Reading also causes events (opened,
         // closed), which must not trigger another one.
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             if event.map_or(true, |event| !event.kind.is_access()) {
                 // The receiver is gone only when the thread ends.
-                let _ = wake.send(());
+                let _ = wake.send(Wake::Changed);
             }
         });
         let watcher = watcher

@@ -25,6 +25,7 @@ use crate::envoy::taken::TakenSockets;
 use crate::envoy::{self, Supervisor};
 use crate::failure::Failure;
 use crate::kubernetes::Means;
+use crate::manifests::watch::{Waker, Woken};
 use crate::store;
 use crate::store::not_opened::NotOpened;
 
@@ -39,6 +40,8 @@ pub(super) struct MainLoop<'a> {
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Arc<Readiness>,
     pub(super) objects: Objects,
+    /// Reasons to read the manifests again.
+    pub(super) wake: (Waker, Woken),
     pub(super) memory: Memory,
     pub(super) replicas: Option<Replicas>,
     pub(super) fleets: Fleets,
@@ -56,7 +59,7 @@ impl MainLoop<'_> {
     /// # Errors
     /// Returns an error if an input cannot be opened, or a required probe cannot be started.
     pub(super) async fn start(self) -> Result<(JoinHandle<()>, Option<JoinHandle<()>>), Failure> {
-        let Self { args, data, settings, metrics, health, objects, memory, replicas, .. } = self;
+        let Self { args, data, settings, metrics, health, objects, wake, memory, replicas, .. } = self;
         let Memory { persist, failure, restored, learned } = memory;
         let (readings_in, readings) = mpsc::channel(CORE_QUEUE_MAX);
         let writers = objects.start_writers(args, &settings, &metrics, self.ending.clone())?;
@@ -68,7 +71,7 @@ impl MainLoop<'_> {
             gauge: metrics.problems.clone(),
             sources: sources.clone(),
         };
-        objects.start(args, data, means, &metrics, readings_in)?;
+        objects.start(args, data, means, &metrics, readings_in, wake)?;
         let binary = self.supervisor.as_ref().map(|supervisor| supervisor.binary().clone());
         let taken = self.supervisor.as_ref().map(|_| envoy::taken::look(data.path()));
         let outputs = Outputs::new(self.fleets, self.supervisor, persist.clone());

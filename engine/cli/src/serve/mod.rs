@@ -48,6 +48,8 @@ use super::data::{self, DataDir};
 use super::descriptors;
 use super::envoy::{self, Supervisor, SupervisorOptions};
 use super::failure::Failure;
+use super::log::RuntimeLogLevel;
+use super::manifests;
 use super::webhook::WebhookListener;
 
 /// Maximum number of waiting notices of Envoys; beyond it the streams wait.
@@ -57,8 +59,9 @@ const NOTICES_MAX: usize = 4096;
 ///
 /// # Errors
 /// Returns an error if the product cannot start, or fails while running.
-pub async fn serve(args: RunArgs) -> Result<(), Failure> {
-    let mut signals = Signals::new()?;
+pub(crate) async fn serve(args: RunArgs, log_level: RuntimeLogLevel) -> Result<(), Failure> {
+    let (reload, reloads) = manifests::watch::wake();
+    let mut signals = Signals::new(reload.clone())?;
     let shares = descriptors::divided();
     let objects = Objects::named(&args).await?;
     let path = args.data_dir.clone().map_or_else(data::default_path, Ok)?;
@@ -90,6 +93,7 @@ pub async fn serve(args: RunArgs) -> Result<(), Failure> {
         envoys: supervisor.as_ref().map(Supervisor::views),
         store: memory.persist.clone(),
         comparison: Arc::default(),
+        log_level,
     };
     let mut pages = listeners.serve(state, shares.pages, &ending);
     webhook.map(|webhook| pages.spawn(webhook.serve(handle.clone(), shares.pages, ending.clone())));
@@ -105,6 +109,7 @@ pub async fn serve(args: RunArgs) -> Result<(), Failure> {
         metrics,
         health: health.clone(),
         objects,
+        wake: (reload, reloads),
         memory,
         replicas,
         fleets,

@@ -21,6 +21,7 @@ use crate::kubernetes::recorder::KubernetesRecorder;
 use crate::kubernetes::statuses::Statuses;
 use crate::kubernetes::token_keys::ServerKeys;
 use crate::kubernetes::{self, Means};
+use crate::manifests::watch::{Waker, Woken};
 use crate::manifests::{self, Incarnations, ManifestReading, Manifests, Readings, Root};
 use crate::serve::sources::Sources;
 
@@ -124,6 +125,7 @@ impl Objects {
         means: Means,
         metrics: &Metrics,
         readings: mpsc::Sender<ManifestReading>,
+        wake: (Waker, Woken),
     ) -> anyhow::Result<()> {
         match self {
             Objects::Kubernetes(client) => kubernetes::start(&client, &args.kubernetes, means, readings),
@@ -135,7 +137,7 @@ impl Objects {
                 let pulse = metrics.inputs.pulse(FILES);
                 let guard = DeletionGuard::new(args.kubernetes.mass_delete_guard.is_on());
                 let manifests = Manifests::new(roots, incarnations, Readings::Repeated).guarded(guard);
-                manifests::watch::start(manifests, readings, pulse).context("cannot start")?;
+                manifests::watch::start(manifests, readings, pulse, wake).context("cannot start")?;
             }
         }
         Ok(())

@@ -1,34 +1,43 @@
 //! Structured log on standard error.
 
+mod level;
+
 use std::io::Write;
 
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
 
+use self::level::SetFilter;
+pub(crate) use self::level::{LOG_DIRECTIVES_BYTES_MAX, LOG_LEVEL_TIME_MAX, LogLevelView, RuntimeLogLevel};
 use super::cli::LogFormat;
 use super::log_tail;
 use super::printable::printable;
 
-/// Starts logging. `level` is a level or directives, as in `--log-level`.
+/// Starts logging; returns the level, which can be changed while the process runs. `level` is a level or directives, as in
+/// `--log-level`.
 ///
 /// # Errors
 /// Returns an error if the directives do not parse, or logging was started before.
-pub fn start(format: LogFormat, level: &str) -> anyhow::Result<()> {
+pub(crate) fn start(format: LogFormat, level: &str) -> anyhow::Result<RuntimeLogLevel> {
     let filter = EnvFilter::try_new(directives(level)).with_context(|| format!("--log-level {level}"))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter);
-    let started = match format {
+    let (started, set): (_, SetFilter) = match format {
         LogFormat::Text => {
             let colors = std::io::IsTerminal::is_terminal(&std::io::stderr());
-            log.with_target(false)
-                .with_ansi(colors)
-                .with_writer(move || OneLine { to: std::io::stderr(), colors })
-                .try_init()
+            let log = log.with_target(false).with_ansi(colors);
+            let log = log.with_writer(move || OneLine { to: std::io::stderr(), colors }).with_filter_reloading();
+            let filter = log.reload_handle();
+            (log.try_init(), Box::new(move |new| filter.reload(new).map_err(|error| error.to_string())))
         }
         LogFormat::Json => {
-            log.json().flatten_event(true).with_writer(|| OneLine { to: std::io::stderr(), colors: false }).try_init()
+            let log = log.json().flatten_event(true);
+            let log = log.with_writer(|| OneLine { to: std::io::stderr(), colors: false }).with_filter_reloading();
+            let filter = log.reload_handle();
+            (log.try_init(), Box::new(move |new| filter.reload(new).map_err(|error| error.to_string())))
         }
     };
-    started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
+    started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))?;
+    Ok(RuntimeLogLevel::new(set, level))
 }
 
 /// Writes each log event as one line, since its fields may contain external text that must not imitate other events.
