@@ -21,6 +21,7 @@ use super::commands::log_level::LogLevelArgs;
 use super::commands::man::ManArgs;
 use super::commands::probe::ProbeArgs;
 use super::commands::run::RunArgs;
+use super::commands::status::Diagnostics;
 use super::commands::status::StatusArgs;
 use super::commands::store::StoreCommand;
 use super::commands::translate::TranslateArgs;
@@ -158,6 +159,27 @@ pub enum Command {
     /// Print the version, the commit and compiler of the binary, and the supported Envoys
     Version,
 }
+
+impl Command {
+    /// The addresses of a running Holdfast that the command queries, each with its flag.
+    pub(crate) fn addresses_mut(&mut self) -> Vec<(&'static str, &mut Diagnostics)> {
+        let diagnostics = |address| vec![(DIAGNOSTICS, address)];
+        match self {
+            Self::Status(args) => diagnostics(&mut args.diagnostics),
+            Self::Explain(args) if args.manifests.is_empty() => diagnostics(&mut args.diagnostics),
+            Self::Diff(args) => diagnostics(&mut args.diagnostics),
+            Self::Envoys(args) => diagnostics(&mut args.diagnostics),
+            Self::Config(args) => diagnostics(&mut args.diagnostics),
+            Self::Collect(args) => vec![(DIAGNOSTICS, &mut args.diagnostics), (METRICS, &mut args.metrics)],
+            Self::LogLevel(args) => diagnostics(&mut args.diagnostics),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Flags of addresses of a running Holdfast.
+pub(crate) const DIAGNOSTICS: &str = "diagnostics";
+pub(crate) const METRICS: &str = "metrics";
 
 /// The mode of managed Envoys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -27,6 +27,7 @@ mod nearest;
 pub mod offline;
 pub mod output;
 mod page;
+mod plugin;
 mod printable;
 pub mod probe;
 pub mod serve;
@@ -42,19 +43,21 @@ use clap::{Error, Parser};
 
 use self::cli::Cli;
 use self::environment::Environment;
+use self::failure::Failure;
+use self::plugin::PluginCommand;
 
 /// Runs the command of the command line.
 pub fn run() -> ExitCode {
     let environment = Environment::of_process();
-    let cli = match parsed(&environment) {
-        Ok(cli) => cli,
+    let run = match command(&environment) {
+        Ok(run) => run,
         Err(error) => {
             // If the error cannot be printed, it cannot be reported at all.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    commands::run(cli.command).unwrap_or_else(|failure| {
+    run().unwrap_or_else(|failure| {
         let mut message = failure.to_string();
         message.push_str(&environment.origin_lines(&message));
         eprintln!("error: {}", printable::printable(&message, |character| character == '\n'));
@@ -62,9 +65,21 @@ pub fn run() -> ExitCode {
     })
 }
 
-/// Parses the command line. Help is printed in every environment.
-fn parsed(environment: &Environment) -> Result<Cli, Error> {
-    let parsed = Cli::try_parse();
+/// A command with its arguments.
+type ReadyCommand = Box<dyn FnOnce() -> Result<ExitCode, Failure>>;
+
+/// The command of the command line, of the program or of the plugin of kubectl.
+fn command(environment: &Environment) -> Result<ReadyCommand, Error> {
+    if plugin::is_called(std::env::args_os().next().as_ref()) {
+        let command = parsed(environment, PluginCommand::of_process())?;
+        return Ok(Box::new(move || command.run()));
+    }
+    let cli = parsed(environment, Cli::try_parse())?;
+    Ok(Box::new(move || commands::run(cli.command)))
+}
+
+/// Checks the environment of a parsed command line. Help is printed in every environment.
+fn parsed<T>(environment: &Environment, parsed: Result<T, Error>) -> Result<T, Error> {
     if parsed.as_ref().is_err_and(|error| error.exit_code() == 0) {
         return parsed;
     }

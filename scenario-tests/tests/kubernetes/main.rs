@@ -11,6 +11,7 @@ mod kinds;
 mod leading;
 mod outage;
 mod planes;
+mod plugin;
 mod pod;
 mod reporting;
 mod rights;
@@ -34,7 +35,8 @@ fn main() -> ExitCode {
     let of_replicas = [leading::stories(), sharing::stories()].concat();
     let of_problems = [checking::stories(), outage::stories(), kinds::stories(), health::stories()].concat();
     let stories: Vec<_> =
-        [of_objects, of_problems, of_rights, of_replicas, planes::stories(), webhook::stories()].concat();
+        [of_objects, of_problems, of_rights, of_replicas, planes::stories(), plugin::stories(), webhook::stories()]
+            .concat();
     if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&stories, AT_ONCE);
     }

@@ -33,6 +33,9 @@ pub struct DistArgs {
     /// Beginning of the image repositories that the packaged chart names, as in registry.example.com/team
     #[arg(long, value_name = "PREFIX", default_value = "holdfast")]
     pub repository: String,
+    /// URL of the folder from which users will download the archives, for the manifest of the plugin of kubectl
+    #[arg(long, value_name = "URL")]
+    pub download_url: Option<String>,
     /// Tag of the release: it must be `v` and the version, and no file may differ from the commit
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,

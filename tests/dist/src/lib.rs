@@ -14,6 +14,7 @@ mod digest;
 mod elf;
 mod files;
 mod image;
+mod krew;
 mod layout;
 mod libraries;
 mod output;

@@ -12,6 +12,7 @@ use crate::digest::sha256;
 use crate::elf::ProgramNeeds;
 use crate::files::Files;
 use crate::image::EnvoyFiles;
+use crate::krew::{self, PluginArchive};
 use crate::libraries::LibraryFolder;
 use crate::output::OutputFolder;
 use crate::platform::Platform;
@@ -65,10 +66,12 @@ pub fn run(args: &DistArgs) -> Result<Made> {
     let out = OutputFolder::create(&args.out)?;
     let binaries =
         args.platforms().into_iter().map(|platform| binary(&source, args, platform)).collect::<Result<Vec<_>>>()?;
-    for binary in &binaries {
-        write_archive(&source, &out, binary)?;
-    }
+    let archives = binaries.iter().map(|binary| write_archive(&source, &out, binary)).collect::<Result<Vec<_>>>()?;
     let mut notes = Vec::new();
+    match &args.download_url {
+        Some(url) => out.write(krew::FILE, krew::manifest(source.version, url, &archives)?.as_bytes())?,
+        None => notes.push(format!("there is no {}, the manifest of krew, without --download-url", krew::FILE)),
+    }
     let envoys = envoys(args, &binaries, &mut notes)?;
     let has_envoy = envoys.is_some();
     let packed = packing::pack(&source, binaries, envoys.unwrap_or_default())?;
@@ -120,14 +123,16 @@ fn libraries(args: &DistArgs, platform: Platform, needs: &ProgramNeeds) -> Resul
     LibraryFolder { root, platform }.of(needs)
 }
 
-fn write_archive(source: &Source, out: &OutputFolder, binary: &Binary) -> Result<()> {
+fn write_archive(source: &Source, out: &OutputFolder, binary: &Binary) -> Result<PluginArchive> {
     let name = format!("{HOLDFAST}-{}-linux-{}", source.version, binary.platform.name());
     let hash = sha256(&binary.bytes);
     let subject = Subject { name: HOLDFAST, is_image: false, sha256: &hash };
     let list = sbom::list(source, subject, &binary.components)?;
     let files = archive::files(source, &name, &binary.bytes, &list)?;
-    out.write(&format!("{name}.tar.gz"), &tarball::gzip(&tarball::tar(&files, source.epoch)?)?)?;
-    out.write(&format!("{name}.cdx.json"), &list)
+    let archive = tarball::gzip(&tarball::tar(&files, source.epoch)?)?;
+    out.write(&format!("{name}.tar.gz"), &archive)?;
+    out.write(&format!("{name}.cdx.json"), &list)?;
+    Ok(PluginArchive { platform: binary.platform, folder: name, sha256: sha256(&archive) })
 }
 
 /// Reads the Envoys of all platforms; none, with a note, if one is not named.

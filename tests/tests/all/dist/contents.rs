@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{artefacts, entries, json, make};
+use super::{Artefacts, artefacts, entries, json, make};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -118,4 +118,22 @@ fn the_changelog_has_every_note() {
         assert!(text.contains(&format!("\n{first}\n")), "{first:?} is missing");
     }
     assert!(!text.contains("](.."), "a link is relative to the folder of notes");
+}
+
+/// The manifest of the plugin has the checksums of the archives; without a URL there is no manifest.
+#[test]
+fn the_manifest_of_the_plugin_has_the_archives() {
+    let Artefacts { out, made } = artefacts(true);
+    let manifest = fs::read_to_string(out.join("holdfast.yaml")).unwrap();
+    let manifest: Value = serde_saphyr::from_str(&manifest).unwrap();
+    let sums = fs::read_to_string(out.join("SHA256SUMS")).unwrap();
+    for platform in manifest["spec"]["platforms"].as_array().unwrap() {
+        let name = platform["uri"].as_str().unwrap().strip_prefix("https://downloads.example.com/v1/").unwrap();
+        let line = format!("{}  {name}\n", platform["sha256"].as_str().unwrap());
+        assert!(sums.contains(&line), "{line} is not in\n{sums}");
+    }
+    assert!(made.notes.is_empty(), "{:?}", made.notes);
+    let Artefacts { out, made } = artefacts(false);
+    assert!(!out.join("holdfast.yaml").exists());
+    assert!(made.notes.iter().any(|note| note.contains("--download-url")), "{:?}", made.notes);
 }

@@ -69,6 +69,9 @@ fn make(folder: &Path, with_envoy: bool) -> Artefacts {
     let out = folder.join("out");
     line.extend(["--out".to_owned(), out.display().to_string()]);
     line.extend(["--repository".to_owned(), "registry.example.com/team".to_owned()]);
+    if with_envoy {
+        line.extend(["--download-url".to_owned(), "https://downloads.example.com/v1".to_owned()]);
+    }
     let made = holdfast_dist::run(&args(&line)).unwrap();
     Artefacts { out, made }
 }

@@ -60,6 +60,13 @@ fn gateway(text: &str) -> Result<String, String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostics(String);
 
+impl Diagnostics {
+    /// A port of this host.
+    pub(crate) fn of_this_host(port: u16) -> Self {
+        Self(format!("127.0.0.1:{port}"))
+    }
+}
+
 impl FromStr for Diagnostics {
     type Err = String;
 
