@@ -147,6 +147,12 @@ pub(super) fn wrap(
     Ok(written)
 }
 
+/// Returns the schema of a record of one value; `None` if the record is absent or damaged.
+pub(super) fn schema<B: AsRef<[u8]>>(name: &[u8], get: &impl Fn(&[u8]) -> Result<Option<B>, SledError>) -> Option<u16> {
+    let bytes = get(name).ok()??;
+    unwrap(name, EnvelopeKind::Root, bytes.as_ref()).ok().map(|envelope| envelope.schema)
+}
+
 /// Reads and verifies a record; returns the payload and the number of chunks.
 pub(super) fn read<B: AsRef<[u8]>>(
     name: &[u8],

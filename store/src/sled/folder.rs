@@ -214,7 +214,7 @@ pub(super) fn set_aside(folder: &Path, why: Aside) -> Result<(PathBuf, Option<Pa
     Ok((place, gone))
 }
 
-fn remove(path: &Path) -> Result<(), SledError> {
+pub(super) fn remove(path: &Path) -> Result<(), SledError> {
     if path.is_dir() { Ok(fs::remove_dir_all(path)?) } else { Ok(fs::remove_file(path)?) }
 }
 
@@ -270,7 +270,7 @@ fn make_private(folder: &Path) {
 }
 
 /// Creates a folder that only this user may read.
-fn create_private(folder: &Path) -> Result<(), SledError> {
+pub(super) fn create_private(folder: &Path) -> Result<(), SledError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -15,6 +15,7 @@ mod form;
 mod keys;
 mod load;
 mod open;
+mod rollback;
 pub(crate) mod seal;
 mod section;
 mod state;

@@ -8,6 +8,7 @@ use super::error::{SledError, guarded};
 use super::folder::{self, Aside, StoreFiles};
 use super::keys::Name;
 use super::load::{self, FolderContent, Loaded};
+use super::rollback;
 use super::seal::Sealer;
 use super::section::{SectionEntry, StoreSection};
 use super::state::{Fresh, SledState};
@@ -20,6 +21,14 @@ pub(super) struct Opening {
     pub(super) state: SledState,
     pub(super) unnamed: BTreeSet<Name>,
     pub(super) notices: Vec<String>,
+}
+
+impl Opening {
+    /// Adds the notices of what was done before.
+    fn after(mut self, mut earlier: Vec<String>) -> Self {
+        earlier.append(&mut self.notices);
+        Self { notices: earlier, ..self }
+    }
 }
 
 /// Opens the store in the folder; a folder that cannot be used is set aside.
@@ -55,6 +64,16 @@ pub(super) fn open(folder: &Path, identity: &str, sealer: Option<&Sealer>) -> Re
     };
     files.close();
     aside(folder, why, &text, &mut notices)?;
+    if why == Aside::Newer
+        && let Some(copy) = rollback::restore(folder)?
+    {
+        notices.push(format!(
+            "{}: the copy of this version's store is used again: {}",
+            folder.display(),
+            copy.display()
+        ));
+        return open(folder, identity, sealer).map(|opening| opening.after(notices));
+    }
     opening(StoreFiles::open(folder)?, SledState::default(), notices)
 }
 
@@ -87,6 +106,7 @@ fn ours(
     mut notices: Vec<String>,
 ) -> Result<Opening, SledError> {
     let Loaded { mut state, damage, files_damaged, unreadable, .. } = loaded;
+    let files = rollback::upgraded(folder, files, &mut notices)?;
     notices.extend(damage.iter().map(|line| format!("{}: {line}", folder.display())));
     let (generation, marked) = (state.generation, files.marked());
     if generation < marked && damage.is_empty() {
