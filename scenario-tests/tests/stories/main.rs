@@ -12,6 +12,7 @@ mod dist;
 mod echo;
 mod endpoints;
 mod envoys;
+mod examples;
 mod explain;
 mod expressions;
 mod fallback;
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         echo::stories(),
         endpoints::stories(),
         envoys::stories(),
+        examples::stories(),
         explain::stories(),
         expressions::stories(),
         fallback::stories(),
