@@ -97,6 +97,11 @@ impl Process {
         format!("{}{}", read(&self.stdout), read(&self.stderr))
     }
 
+    /// The file with the standard output.
+    pub fn stdout_file(&self) -> &Path {
+        &self.stdout
+    }
+
     /// Standard output so far.
     pub fn stdout(&self) -> String {
         read(&self.stdout)

@@ -99,6 +99,13 @@ pub fn run_at_once(stories: &[Story], at_once: usize) -> ExitCode {
     run_with_tools(stories.iter().map(|story| (*story, missing(story))).collect(), at_once)
 }
 
+/// Runs long stories that the command line selects, one after the other, with the given maximum duration of each.
+pub fn run_within(stories: &[Story], limit: Duration) -> ExitCode {
+    let no_envoy = no_envoy(stories);
+    let missing = |story: &Story| no_envoy.clone().filter(|_| story.needs_envoy);
+    run_limited(stories.iter().map(|story| (*story, missing(story))).collect(), 1, limit)
+}
+
 /// Returns why there is no Envoy; `None` if no selected story needs one.
 fn no_envoy(stories: &[Story]) -> Option<MissingTool> {
     let needed = is_needed(stories, |story| story.needs_envoy);
@@ -125,6 +132,10 @@ pub fn without_tools(stories: &[Story], why: &str) -> ExitCode {
 
 /// Runs the stories with the given concurrency; a story with a missing tool is skipped by name, or fails under `CI=true`.
 pub fn run_with_tools(stories: Vec<(Story, Option<MissingTool>)>, at_once: usize) -> ExitCode {
+    run_limited(stories, at_once, story_max())
+}
+
+fn run_limited(stories: Vec<(Story, Option<MissingTool>)>, at_once: usize, limit: Duration) -> ExitCode {
     let in_ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(at_once);
@@ -134,8 +145,8 @@ pub fn run_with_tools(stories: Vec<(Story, Option<MissingTool>)>, at_once: usize
             let _ = writeln!(std::io::stderr(), "SKIPPED {}: {}", story.name, why.why);
         }
     }
-    let trial = |(story, missing): (Story, Option<MissingTool>)| match missing {
-        None => Trial::test(story.name, move || run_story(story).map_err(Failed::from)),
+    let trial = move |(story, missing): (Story, Option<MissingTool>)| match missing {
+        None => Trial::test(story.name, move || run_story(story, limit).map_err(Failed::from)),
         Some(MissingTool { why, fails_in_ci: true }) if in_ci => {
             Trial::test(story.name, move || Err(Failed::from(format!("skipped under CI=true: {why}"))))
         }
@@ -145,9 +156,9 @@ pub fn run_with_tools(stories: Vec<(Story, Option<MissingTool>)>, at_once: usize
 }
 
 /// Runs one story to its end; on failure returns the error and the logs of its processes.
-fn run_story(story: Story) -> Result<(), String> {
+fn run_story(story: Story, limit: Duration) -> Result<(), String> {
     let failure = |error: anyhow::Error| format!("{} fails: {error:#}", story.name);
-    let (outcome, logs) = in_a_world(story).map_err(failure)?;
+    let (outcome, logs) = in_a_world(story, limit).map_err(failure)?;
     outcome.map_err(failure).map_err(|failure| format!("{failure}\n{logs}--- the error again\n{failure}"))
 }
 
@@ -158,12 +169,11 @@ fn story_max() -> Duration {
     limit + Duration::from_secs(longer.unwrap_or(0))
 }
 
-fn in_a_world(story: Story) -> Result<(Result<()>, String)> {
+fn in_a_world(story: Story, limit: Duration) -> Result<(Result<()>, String)> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let world = World::new()?;
     // The first story builds the program, which is no part of its time. An error is that of the story that runs it.
     let _ = binary::holdfast();
-    let limit = story_max();
     let outcome = runtime.block_on(async {
         tokio::time::timeout(limit, (story.run)(world.clone()))
             .await

@@ -198,6 +198,29 @@ fn listeners_of_http_proxies_show_their_roots() {
     assert_eq!(counts, [("http".to_owned(), 2), ("two.example.com".to_owned(), 0)]);
 }
 
+/// The specification counts every accepted route, also one that gets no connections because an older route has them.
+#[test]
+fn routes_of_a_port_are_attached_beside_an_older_one() {
+    let route = |kind: &str, name: &str, year: u16| {
+        format!(
+            "---\napiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: shop, \
+             creationTimestamp: \"{year}-01-01T00:00:00Z\"}}\nspec:\n  parentRefs: [{{name: ports, namespace: infra}}]\n  \
+             rules: [{{backendRefs: [{{name: absent, port: 80}}]}}]\n"
+        )
+    };
+    let gateway = "---\napiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: ports, namespace: infra}\n\
+                   spec:\n  gatewayClassName: holdfast\n  listeners:\n  \
+                   - {name: tcp, port: 7000, protocol: TCP, allowedRoutes: {namespaces: {from: All}}}\n  \
+                   - {name: udp, port: 7000, protocol: UDP, allowedRoutes: {namespaces: {from: All}}}\n";
+    let kinds = ["TCPRoute", "UDPRoute"];
+    let routes: String = kinds.map(|kind| route(kind, "older", 2025) + &route(kind, "newer", 2026)).concat();
+    let engine = testing::engine(&format!("{BASE}{gateway}{routes}"), Settings::default());
+    let listeners = engine.gateways().into_iter().flat_map(|gateway| gateway.listeners);
+    let of_ports = listeners.filter(|listener| listener.declared_port == 7000);
+    let counts: Vec<_> = of_ports.map(|listener| (listener.name.to_string(), listener.attached_routes)).collect();
+    assert_eq!(counts, [("tcp".to_owned(), 2), ("udp".to_owned(), 2)]);
+}
+
 /// A policy that is written again in unreadable form while its deletion waits for a successor is not deleted.
 #[test]
 fn an_unreadable_successor_of_a_deleted_policy_counts() {

@@ -10,7 +10,11 @@ use anyhow::{Context, Result, bail, ensure};
 use holdfast_cli::data;
 
 /// The release of Kubernetes.
-const KUBERNETES: &str = "1.36.2";
+pub(super) const KUBERNETES: &str = "1.36.2";
+/// Flags of the linker for programs of Kubernetes. Without them the programs report version v0.0.0, and clients consider
+/// them too old.
+pub(super) const FLAGS: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.2 \
+                                -X k8s.io/client-go/pkg/version.gitVersion=v1.36.2";
 /// The release of etcd.
 const ETCD: &str = "3.6.8";
 /// The release of Go for the build.
@@ -71,28 +75,26 @@ fn has_all(folder: &Path) -> bool {
 }
 
 fn build(folder: &Path) -> Result<()> {
-    let version = format!("gitVersion=v{KUBERNETES}");
-    // Without these flags the programs report version v0.0.0, and clients consider them too old.
-    let flags = format!("-s -w -X k8s.io/component-base/version.{version} -X k8s.io/client-go/pkg/version.{version}");
     let of_kubernetes = ["k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes/cmd/kubectl"];
-    go_build("etcd", "-s -w", folder, &["go.etcd.io/etcd/server/v3"])?;
+    go_build(&["build"], "kubernetes/etcd", "-s -w", folder, &["go.etcd.io/etcd/server/v3"])?;
     // The program has the name of its source folder.
     let named = folder.join("server");
     if named.is_file() {
         fs::rename(named, folder.join("etcd"))?;
     }
-    go_build("apiserver", &flags, folder, &of_kubernetes)?;
+    go_build(&["build"], "kubernetes/apiserver", FLAGS, folder, &of_kubernetes)?;
     ensure!(has_all(folder), "the build made not all of {}", PROGRAMS.join(", "));
     Ok(())
 }
 
-/// Builds packages of one of the modules in `kubernetes/` into a folder.
-pub(super) fn go_build(module: &str, flags: &str, folder: &Path, packages: &[&str]) -> Result<()> {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("kubernetes").join(module);
+/// Builds packages of a Go module into a folder, with a command of Go; `module` is the folder of the module in this
+/// package.
+pub(super) fn go_build(command: &[&str], module: &str, flags: &str, folder: &Path, packages: &[&str]) -> Result<()> {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join(module);
     let mut go = Command::new("go");
     go.current_dir(&sources).env("GOTOOLCHAIN", GO).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=readonly");
-    go.args(["build", "-trimpath", "-ldflags", flags, "-o"]).arg(format!("{}/", folder.display())).args(packages);
-    let log = folder.join(format!("{module}.log"));
+    go.args(command).args(["-trimpath", "-ldflags", flags, "-o"]).arg(format!("{}/", folder.display())).args(packages);
+    let log = folder.join(format!("{}.log", module.replace('/', "-")));
     go.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
     let mut building = go.spawn().context("there is no Go (1.21 or later) to build them with")?;
     let end = Instant::now() + BUILD_MAX;

@@ -1,8 +1,8 @@
 //! A Pod, run as a node runs it: each container is a process with its own root folder, in which volumes are mounted at
 //! their paths.
 //!
-//! Not included are the other functions of a node: users, limits, probes, hooks. All Pods share the network of the
-//! story.
+//! Not included are the other functions of a node: users, limits, probes, hooks. A Pod uses the network of the story, or
+//! the network namespace of another process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,8 @@ pub type Image<'p> = [(&'p str, PathBuf)];
 /// A running Pod. Dropping it ends its containers.
 #[derive(Debug)]
 pub struct Pod {
-    containers: Vec<Process>,
+    /// The processes by the names of their containers.
+    containers: Vec<(String, Process)>,
 }
 
 /// Inputs for a Pod.
@@ -58,6 +59,8 @@ pub struct PodInputs<'c> {
     pub pod: &'c Value,
     /// Names and addresses, as in a hosts file.
     pub hosts: &'c [(&'c str, &'c str)],
+    /// A process in the network namespace of the Pod; none: the Pod uses that of the story.
+    pub network: Option<u32>,
 }
 
 impl Pod {
@@ -67,19 +70,25 @@ impl Pod {
         let mut containers = Vec::new();
         for container in list_of(&made.pod["spec"]["containers"]) {
             let image = image(text(&container["image"])?)?;
-            containers.push(made.start(container, &image, &folder).await?);
+            let process = made.start(container, &image, &folder).await?;
+            containers.push((text(&container["name"])?.to_owned(), process));
         }
         Ok(Self { containers })
     }
 
     /// Returns exit status and output of a container that has ended, if any.
     pub fn ended(&mut self) -> Result<Option<String>> {
-        for container in &mut self.containers {
+        for (_, container) in &mut self.containers {
             if let Some(status) = container.ended()? {
                 return Ok(Some(format!("{status}; output:\n{}", container.output())));
             }
         }
         Ok(None)
+    }
+
+    /// The files with the standard output of the containers, by their names.
+    pub fn outputs(&self) -> impl Iterator<Item = (&str, &Path)> {
+        self.containers.iter().map(|(name, process)| (name.as_str(), process.stdout_file()))
     }
 }
 
@@ -105,13 +114,18 @@ impl PodInputs<'_> {
         };
         let (first, _) = image.first().context("an image without a program")?;
         let paths = [&root, &list].map(|path| path.display().to_string());
-        let mut line: Vec<String> = ["--mount", "--", "sh", "-euc", ENTER, "enter"].map(str::to_owned).into();
+        let mut line: Vec<String> =
+            ["unshare", "--mount", "--", "sh", "-euc", ENTER, "enter"].map(str::to_owned).into();
         line.extend(paths);
         line.push(format!("{PROGRAMS}/{first}"));
         for word in list_of(&container["args"]) {
             line.push(filled(text(word)?));
         }
-        Process::start(Path::new("unshare"), line, &environment, &log)
+        if let Some(id) = self.network {
+            line.splice(0..0, ["nsenter".to_owned(), format!("--net=/proc/{id}/ns/net"), "--".to_owned()]);
+        }
+        let program = line.remove(0);
+        Process::start(Path::new(&program), line, &environment, &log)
     }
 
     fn namespace(&self) -> Result<&str> {
@@ -139,13 +153,16 @@ impl PodInputs<'_> {
 
     async fn fill(&self, volume: &Value, folder: &Path) -> Result<()> {
         if let Some(name) = volume["secret"]["secretName"].as_str() {
-            let files = self.data("secret", name).await?;
-            for (file, value) in files {
-                fs::write(folder.join(file), STANDARD.decode(text(&value)?)?)?;
+            for (key, value) in self.data("secret", name).await? {
+                if let Some(file) = file_of(&volume["secret"]["items"], &key) {
+                    fs::write(folder.join(file), STANDARD.decode(text(&value)?)?)?;
+                }
             }
         } else if let Some(name) = volume["configMap"]["name"].as_str() {
-            for (file, value) in self.data("configmap", name).await? {
-                fs::write(folder.join(file), text(&value)?)?;
+            for (key, value) in self.data("configmap", name).await? {
+                if let Some(file) = file_of(&volume["configMap"]["items"], &key) {
+                    fs::write(folder.join(file), text(&value)?)?;
+                }
             }
         } else if let Some(sources) = volume["projected"]["sources"].as_array() {
             for source in sources {
@@ -172,9 +189,11 @@ impl PodInputs<'_> {
         Ok(self.cluster.kubectl_output(&all).await?.trim().to_owned())
     }
 
-    /// Writes the files that a process needs for requests to the API server, unless the Pod disables them.
+    /// Writes the files that a process needs for requests to the API server, unless the Pod disables them or has no
+    /// service account.
     async fn account(&self, folder: &Path) -> Result<Option<(PathBuf, String)>> {
-        if self.pod["spec"]["automountServiceAccountToken"] == false {
+        let spec = &self.pod["spec"];
+        if spec["automountServiceAccountToken"] == false || spec["serviceAccountName"].is_null() {
             return Ok(None);
         }
         let folder = folder.join("account");
@@ -214,6 +233,14 @@ impl PodInputs<'_> {
         }
         Ok(all)
     }
+}
+
+/// Returns the file of a key: the one that the items of the volume name, or without items the key.
+fn file_of<'v>(items: &'v Value, key: &'v str) -> Option<&'v str> {
+    if items.is_null() {
+        return Some(key);
+    }
+    list_of(items).find(|item| item["key"] == *key)?["path"].as_str()
 }
 
 fn list_of(value: &Value) -> impl Iterator<Item = &Value> {

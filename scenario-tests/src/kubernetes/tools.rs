@@ -1,5 +1,5 @@
-//! Helm and promtool: from the environment, promtool also from the `PATH` (distributions package it with Prometheus),
-//! else built once from the modules in `kubernetes/`.
+//! Programs besides the API server: from the environment, promtool also from the `PATH` (distributions package it with
+//! Prometheus), else built once from the Go modules in `kubernetes/` and `conformance/`.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -7,13 +7,17 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use holdfast_cli::data;
 
-use super::assets::go_build;
+use super::assets::{FLAGS, KUBERNETES, go_build};
 
 /// A program that is built from its Go module.
 #[derive(Debug)]
 pub struct Tool {
-    /// The name of the program and of the folder with its module.
+    /// The name of the program.
     name: &'static str,
+    /// The folder with its Go module, in this package.
+    module: &'static str,
+    /// The command of Go that builds it.
+    command: &'static [&'static str],
     release: &'static str,
     /// The environment variable with the path of another binary.
     variable: &'static str,
@@ -26,6 +30,8 @@ pub struct Tool {
 /// Helm. Without these flags it assumes an old cluster version while it renders.
 pub const HELM: Tool = Tool {
     name: "helm",
+    module: "kubernetes/helm",
+    command: &["build"],
     release: "3.22.0",
     variable: "HELM_BIN",
     package: "helm.sh/helm/v3/cmd/helm",
@@ -37,11 +43,65 @@ pub const HELM: Tool = Tool {
 /// promtool, of Prometheus.
 pub const PROMTOOL: Tool = Tool {
     name: "promtool",
+    module: "kubernetes/promtool",
+    command: &["build"],
     release: "0.308.0",
     variable: "PROMTOOL_BIN",
     package: "github.com/prometheus/prometheus/cmd/promtool",
     flags: "-s -w",
     any_release: true,
+};
+
+/// kube-controller-manager.
+pub const CONTROLLERS: Tool = Tool {
+    name: "kube-controller-manager",
+    module: "kubernetes/apiserver",
+    command: &["build"],
+    release: KUBERNETES,
+    variable: "KUBE_CONTROLLER_MANAGER_BIN",
+    package: "k8s.io/kubernetes/cmd/kube-controller-manager",
+    flags: FLAGS,
+    any_release: false,
+};
+
+/// The release of the conformance suite of Gateway API; the last number counts changes of the program here, which the
+/// cache folder then has beside the earlier one.
+const SUITE_RELEASE: &str = "1.6.1-1";
+
+/// The conformance suite of Gateway API, as a Go test binary.
+pub const SUITE: Tool = Tool {
+    name: "suite.test",
+    module: "conformance/suite",
+    command: &["test", "-c"],
+    release: SUITE_RELEASE,
+    variable: "CONFORMANCE_SUITE_BIN",
+    package: "holdfast.dev/scenario-tests/conformance/suite",
+    flags: "-s -w",
+    any_release: false,
+};
+
+/// The backend of the conformance suite.
+pub const ECHO: Tool = Tool {
+    name: "echo-basic",
+    module: "conformance/suite",
+    command: &["build"],
+    release: SUITE_RELEASE,
+    variable: "CONFORMANCE_ECHO_BIN",
+    package: "sigs.k8s.io/gateway-api/conformance/echo-basic",
+    flags: "-s -w",
+    any_release: false,
+};
+
+/// CoreDNS, the backend of the conformance suite for datagrams.
+pub const COREDNS: Tool = Tool {
+    name: "coredns",
+    module: "conformance/coredns",
+    command: &["build"],
+    release: "1.12.2",
+    variable: "COREDNS_BIN",
+    package: "holdfast.dev/scenario-tests/conformance/coredns",
+    flags: "-s -w",
+    any_release: false,
 };
 
 impl Tool {
@@ -70,7 +130,7 @@ impl Tool {
         lock.lock()?;
         if !program.is_file() {
             eprintln!("building {} {} (some minutes, once) into {}", self.name, self.release, folder.display());
-            go_build(self.name, self.flags, &folder, &[self.package])
+            go_build(self.command, self.module, self.flags, &folder, &[self.package])
                 .with_context(|| format!("set {} to the path of {}", self.variable, self.name))?;
         }
         ensure!(program.is_file(), "the build made no {}", self.name);

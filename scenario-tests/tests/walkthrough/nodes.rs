@@ -161,7 +161,7 @@ impl<'w> Nodes<'w> {
         if text_of(&pod["spec"]["containers"][0]["image"]).starts_with("traefik/whoami:") {
             return self.echo(pod).await;
         }
-        let made = PodInputs { world: self.world, cluster: self.cluster, pod, hosts: &HOSTS };
+        let made = PodInputs { world: self.world, cluster: self.cluster, pod, hosts: &HOSTS, network: None };
         Ok(PodProcesses::Containers(Pod::start(&made, image).await?))
     }
 

@@ -74,8 +74,11 @@ impl Translator {
     /// Returns the number of route objects at each listener.
     pub fn attached(&self) -> BTreeMap<ListenerId, i32> {
         let mut attached = BTreeMap::new();
-        for plan in self.routes.plans.values() {
-            let accepted = plan.parents.iter().filter(|parent| parent.accepted.status == "True");
+        for (key, plan) in &self.routes.plans {
+            // A TCPRoute or UDPRoute is attached also where an older one has all that the listener receives.
+            let claims = self.gateway_api.claims.get(key).filter(|_| kinds::PORT_ROUTES.contains(&&*key.kind));
+            let parents = claims.map_or(&plan.parents, |claims| &claims.parents);
+            let accepted = parents.iter().filter(|parent| parent.accepted.status == "True");
             let listeners: BTreeSet<_> =
                 accepted.flat_map(|parent| &parent.attachments).map(|attachment| &attachment.listener).collect();
             for listener in listeners {

@@ -1,0 +1,80 @@
+//! Addresses of Services of type `LoadBalancer`: each has an address of its own, which is routed to the newest ready Pod.
+//!
+//! The Pod binds the ports of the Service itself; other ports are not translated.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::RunningPod;
+use super::network::balancer;
+use super::status::text;
+use crate::kubernetes::Api;
+use crate::world::World;
+
+/// A Service with its address.
+#[derive(Debug)]
+struct Balancer {
+    address: Ipv4Addr,
+    /// The UID of the Pod that the address is routed to.
+    pod: Option<String>,
+}
+
+/// All addresses, by the UIDs of the Services.
+#[derive(Debug, Default)]
+pub(super) struct Balancers {
+    assigned: BTreeMap<String, Balancer>,
+    /// Number of addresses so far; none is used twice.
+    count: u32,
+}
+
+impl Balancers {
+    /// Assigns addresses to new Services, and routes each address to a Pod.
+    pub(super) async fn assign(
+        &mut self,
+        world: &World,
+        api: &Api,
+        services: &[Value],
+        pods: &BTreeMap<String, RunningPod>,
+    ) -> Result<()> {
+        let is_there = |uid: &str| services.iter().any(|service| service["metadata"]["uid"] == uid);
+        self.assigned.retain(|uid, _| is_there(uid));
+        for service in services.iter().filter(|service| service["spec"]["type"] == "LoadBalancer") {
+            let uid = text(&service["metadata"]["uid"]);
+            if !self.assigned.contains_key(uid) {
+                let address = balancer(self.count)?;
+                self.count += 1;
+                self.assigned.insert(uid.to_owned(), Balancer { address, pod: None });
+            }
+            let Some(balancer) = self.assigned.get_mut(uid) else { continue };
+            if service["status"]["loadBalancer"]["ingress"].is_null() {
+                let status = json!({ "status": { "loadBalancer": { "ingress": [{ "ip": balancer.address }] } } });
+                api.patch(&status_path(service), &status).await?;
+            }
+            let Some((uid, pod)) = newest(service, pods) else { continue };
+            let Some(network) = pod.network.as_ref().filter(|_| balancer.pod.as_ref() != Some(uid)) else { continue };
+            network.balance(world, balancer.address).await?;
+            balancer.pod = Some(uid.clone());
+        }
+        Ok(())
+    }
+}
+
+fn status_path(service: &Value) -> String {
+    let metadata = &service["metadata"];
+    format!("/api/v1/namespaces/{}/services/{}/status", text(&metadata["namespace"]), text(&metadata["name"]))
+}
+
+/// Returns the newest ready Pod that a Service selects.
+fn newest<'p>(service: &Value, pods: &'p BTreeMap<String, RunningPod>) -> Option<(&'p String, &'p RunningPod)> {
+    let selector = service["spec"]["selector"].as_object()?;
+    let is_selected = |pod: &RunningPod| {
+        let metadata = &pod.object["metadata"];
+        metadata["namespace"] == service["metadata"]["namespace"]
+            && selector.iter().all(|(label, value)| metadata["labels"].get(label) == Some(value))
+    };
+    let ready = pods.iter().filter(|(_, pod)| pod.ready && is_selected(pod));
+    ready.max_by_key(|(_, pod)| pod.network.as_ref().map(|network| network.address))
+}

@@ -1,0 +1,51 @@
+//! A cluster with Holdfast, installed by its chart.
+
+use anyhow::{Context, Result, bail, ensure};
+use holdfast_scenario_tests::kubernetes::pod::Image;
+use holdfast_scenario_tests::kubernetes::{Cluster, chart, tools};
+use holdfast_scenario_tests::{World, binary, envoy, until};
+use serde_json::Value;
+
+/// The namespace of Holdfast.
+pub(super) const NAMESPACE: &str = "holdfast";
+/// The name of the xDS server.
+pub(super) const SERVER: &str = "holdfast.holdfast.svc";
+/// The values of the chart.
+const VALUES: &str = "xds.tls.source=helm,xds.tokens.issuer=https://kubernetes.default.svc,persistence.enabled=false,\
+                      featureGates.FallbackConfiguration=true,fallback.useLastValidConfig=true";
+
+/// Installs the chart.
+pub(super) async fn install(world: &World, cluster: &Cluster) -> Result<()> {
+    let (folder, kubeconfig) = (chart::chart().display().to_string(), cluster.kubeconfig().display().to_string());
+    let release = ["install", "holdfast", &folder, "--kubeconfig", &kubeconfig];
+    let place = ["--namespace", NAMESPACE, "--create-namespace", "--set", VALUES];
+    let finished = chart::helm(world, &[&release[..], &place[..]].concat()).await?;
+    ensure!(finished.code == Some(0), "{}", finished.output());
+    Ok(())
+}
+
+/// Waits until Holdfast has accepted its class, and returns the features that it claims.
+pub(super) async fn features(cluster: &Cluster) -> Result<Vec<String>> {
+    until("the GatewayClass is accepted", || async {
+        let class = cluster.kubectl_output(&["get", "gatewayclass", "holdfast", "-o", "json"]).await?;
+        let class: Value = serde_json::from_str(&class)?;
+        let conditions = class["status"]["conditions"].as_array().context("no status")?;
+        let is_accepted = |condition: &Value| condition["type"] == "Accepted" && condition["status"] == "True";
+        ensure!(conditions.iter().any(is_accepted), "{conditions:?}");
+        let features = class["status"]["supportedFeatures"].as_array().context("no features")?;
+        Ok(features.iter().filter_map(|feature| feature["name"].as_str()).map(str::to_owned).collect())
+    })
+    .await
+}
+
+/// Returns the programs of an image.
+pub(super) fn image(named: &str) -> Result<Box<Image<'static>>> {
+    let envoy = envoy::find().map_err(anyhow::Error::msg)?;
+    match named.rsplit_once(':').map(|(name, _)| name) {
+        Some("holdfast/holdfast-envoy") => Ok(Box::new([("holdfast", binary::holdfast()?), ("envoy", envoy)])),
+        Some("envoyproxy/envoy") => Ok(Box::new([("envoy", envoy)])),
+        Some("registry.k8s.io/gateway-api/echo-basic") => Ok(Box::new([("echo-basic", tools::ECHO.find()?)])),
+        Some("registry.k8s.io/coredns/coredns") => Ok(Box::new([("coredns", tools::COREDNS.find()?)])),
+        _ => bail!("there are no programs for the image {named}"),
+    }
+}

@@ -1,0 +1,101 @@
+//! A run of the suite.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use holdfast_scenario_tests::kubernetes::node::{NODE, Node};
+use holdfast_scenario_tests::kubernetes::{Cluster, start_controllers, tools};
+use holdfast_scenario_tests::process::Process;
+use holdfast_scenario_tests::{Story, World, stories};
+
+use super::installed::{NAMESPACE, SERVER, features, image, install};
+use super::results::{Profiles, TestResult, begun, profiles, results, table};
+
+/// Environment variable with the name of a single test to run.
+const TEST: &str = "HOLDFAST_CONFORMANCE_TEST";
+/// Environment variable with a file for the log of the suite.
+const LOG: &str = "HOLDFAST_CONFORMANCE_LOG";
+/// Pause between two looks at the log.
+const REST: Duration = Duration::from_secs(1);
+
+pub(super) fn stories() -> Vec<Story> {
+    stories!("conformance", true, [every_test_of_a_claimed_feature_passes])
+}
+
+async fn every_test_of_a_claimed_feature_passes(world: World) -> Result<()> {
+    let cluster = Cluster::start(&world).await?;
+    let _controllers = start_controllers(&world, &cluster)?;
+    install(&world, &cluster).await?;
+    let node_address = NODE.to_string();
+    let hosts = [(SERVER, node_address.as_str())];
+    let mut node = Node::start(&world, &cluster, image, NAMESPACE, &hosts).await?;
+    let run = async {
+        let features = features(&cluster).await?;
+        eprintln!("features of the GatewayClass: {}", features.join(", "));
+        run(&world, &cluster).await
+    };
+    let outcome = tokio::select! {
+        outcome = run => outcome,
+        failed = node.work() => failed,
+    };
+    for why in node.waiting() {
+        eprintln!("a Pod was not started: {why}");
+    }
+    outcome
+}
+
+/// Runs the suite with the features that the GatewayClass has; fails unless all tests of them pass.
+async fn run(world: &World, cluster: &Cluster) -> Result<()> {
+    let profiles = list(world).await?;
+    let names: Vec<&str> = profiles.keys().map(String::as_str).collect();
+    let mut arguments = vec![
+        "-test.v".to_owned(),
+        "-test.run=^TestConformance$".to_owned(),
+        "-test.timeout=0".to_owned(),
+        "-gateway-class=holdfast".to_owned(),
+        format!("-conformance-profiles={}", names.join(",")),
+        // The cluster ends with the story.
+        "-cleanup-base-resources=false".to_owned(),
+    ];
+    if let Ok(test) = std::env::var(TEST) {
+        arguments.push(format!("-run-test={test}"));
+    }
+    let env = [("KUBECONFIG".to_owned(), cluster.kubeconfig().display().to_string())];
+    let mut suite = Process::start(&tools::SUITE.find()?, arguments, &env, &world.log("suite"))?;
+    let file = std::env::var_os(LOG).map(PathBuf::from);
+    let mut shown = 0;
+    let status = loop {
+        let ended = suite.ended()?;
+        let log = suite.stdout();
+        for name in begun(&log).into_iter().skip(shown) {
+            eprintln!("runs {name}");
+            shown += 1;
+        }
+        if let Some(file) = &file {
+            std::fs::write(file, &log)?;
+        }
+        if let Some(status) = ended {
+            break status;
+        }
+        tokio::time::sleep(REST).await;
+    };
+    let results = results(&suite.stdout());
+    let run: Vec<TestResult> = results.iter().filter(|test| test.has_run()).cloned().collect();
+    print!("{}", table(&profiles, &run));
+    let failed: Vec<&str> = run.iter().filter(|test| test.result == "FAIL").map(|test| test.name.as_str()).collect();
+    ensure!(failed.is_empty(), "these tests fail: {}", failed.join(", "));
+    ensure!(status.success(), "the suite failed outside of its tests: {status}");
+    ensure!(!run.is_empty(), "no test has run");
+    Ok(())
+}
+
+/// Returns the tests of each profile.
+async fn list(world: &World) -> Result<Profiles> {
+    let finished = Process::start(&tools::SUITE.find()?, ["-test.run=^TestProfiles$"], &[], &world.log("profiles"))?
+        .finish()
+        .await?;
+    let profiles = profiles(&finished.expect_code(0)?.stdout);
+    ensure!(!profiles.is_empty(), "the suite has no profiles");
+    Ok(profiles)
+}
