@@ -38,6 +38,13 @@ pub(super) fn begun(log: &str) -> Vec<&str> {
     log.lines().filter_map(name).collect()
 }
 
+/// Returns the lines of a log that describe failed assertions.
+pub(super) fn failures(log: &str) -> String {
+    let beginnings = ["Error:", "Test:", "Messages:", "--- FAIL"];
+    let is_shown = |line: &&str| beginnings.iter().any(|beginning| line.trim_start().starts_with(beginning));
+    log.lines().filter(is_shown).map(|line| format!("{line}\n")).collect()
+}
+
 /// The names of the tests of each profile.
 pub(super) type Profiles = BTreeMap<String, Vec<String>>;
 

@@ -10,12 +10,15 @@ use holdfast_scenario_tests::process::Process;
 use holdfast_scenario_tests::{Story, World, stories};
 
 use super::installed::{NAMESPACE, SERVER, features, image, install};
-use super::results::{Profiles, TestResult, begun, profiles, results, table};
+use super::results::{Profiles, TestResult, begun, failures, profiles, results, table};
 
 /// Environment variable with the name of a single test to run.
 const TEST: &str = "HOLDFAST_CONFORMANCE_TEST";
 /// Environment variable with a file for the log of the suite.
 const LOG: &str = "HOLDFAST_CONFORMANCE_LOG";
+/// Timeouts of requests to the API server, in seconds: longer ones, for slow machines. Those of Gateways and routes are
+/// the defaults.
+const TIMEOUTS: &str = "CreateTimeout:180;DeleteTimeout:60;GetTimeout:60";
 /// Pause between two looks at the log.
 const REST: Duration = Duration::from_secs(1);
 
@@ -55,6 +58,7 @@ async fn run(world: &World, cluster: &Cluster) -> Result<()> {
         "-test.timeout=0".to_owned(),
         "-gateway-class=holdfast".to_owned(),
         format!("-conformance-profiles={}", names.join(",")),
+        format!("-timeout-config-overrides={TIMEOUTS}"),
         // The cluster ends with the story.
         "-cleanup-base-resources=false".to_owned(),
     ];
@@ -80,11 +84,20 @@ async fn run(world: &World, cluster: &Cluster) -> Result<()> {
         }
         tokio::time::sleep(REST).await;
     };
-    let results = results(&suite.stdout());
+    let log = suite.stdout();
+    let results = results(&log);
     let run: Vec<TestResult> = results.iter().filter(|test| test.has_run()).cloned().collect();
     print!("{}", table(&profiles, &run));
     let failed: Vec<&str> = run.iter().filter(|test| test.result == "FAIL").map(|test| test.name.as_str()).collect();
-    ensure!(failed.is_empty(), "these tests fail: {}", failed.join(", "));
+    ensure!(
+        failed.is_empty(),
+        "these tests fail: {}; {LOG}=FILE keeps the whole log of the suite\n{}",
+        failed.join(", "),
+        failures(&log)
+    );
+    let is_missing = |name: &&str| !run.iter().any(|test| test.name == *name);
+    let missing: Vec<&str> = begun(&log).into_iter().filter(is_missing).collect();
+    ensure!(missing.is_empty(), "these tests have begun, and have no result: {}", missing.join(", "));
     ensure!(status.success(), "the suite failed outside of its tests: {status}");
     ensure!(!run.is_empty(), "no test has run");
     Ok(())

@@ -77,10 +77,10 @@ impl Translator {
         for (key, plan) in &self.routes.plans {
             // A TCPRoute or UDPRoute is attached also where an older one has all that the listener receives.
             let claims = self.gateway_api.claims.get(key).filter(|_| kinds::PORT_ROUTES.contains(&&*key.kind));
-            let parents = claims.map_or(&plan.parents, |claims| &claims.parents);
-            let accepted = parents.iter().filter(|parent| parent.accepted.status == "True");
-            let listeners: BTreeSet<_> =
-                accepted.flat_map(|parent| &parent.attachments).map(|attachment| &attachment.listener).collect();
+            let claimed = |index| claims.into_iter().flat_map(|claims| &claims.parents).find(|one| one.index == index);
+            let accepted = plan.parents.iter().filter(|parent| parent.accepted.status == "True");
+            let attachments = accepted.flat_map(|parent| &claimed(parent.index).unwrap_or(parent).attachments);
+            let listeners: BTreeSet<_> = attachments.map(|attachment| &attachment.listener).collect();
             for listener in listeners {
                 *attached.entry(listener.clone()).or_insert(0) += 1;
             }
