@@ -132,24 +132,27 @@ fn lock(logs: &Shared) -> MutexGuard<'_, BTreeMap<Container, Log>> {
 
 #[cfg(test)]
 mod tests {
+    use anyhow::Context;
+
     use super::*;
 
-    fn log(query: &str) -> String {
-        let folder = tempfile::tempdir().expect("a folder");
+    fn log(query: &str) -> Result<String> {
+        let folder = tempfile::tempdir()?;
         let file = folder.path().join("log");
-        fs::write(&file, "one\ntwo\nthree\n").expect("the log is written");
+        fs::write(&file, "one\ntwo\nthree\n")?;
         let sizes = [("2026-01-01T00:00:01Z", 4), ("2026-01-01T00:00:02Z", 8)].map(|(time, size)| (time.into(), size));
         let container = ("shop".to_owned(), "pod".to_owned(), "app".to_owned());
         let logs = Arc::new(Mutex::new(BTreeMap::from([(container, Log { file, sizes: sizes.into() })])));
-        let uri = format!("/containerLogs/shop/pod/app{query}").parse().expect("a path");
-        String::from_utf8(answer(&logs, &uri).expect("a log")).expect("text")
+        let uri = format!("/containerLogs/shop/pod/app{query}").parse()?;
+        Ok(String::from_utf8(answer(&logs, &uri).context("no log")?)?)
     }
 
     #[test]
-    fn a_log_since_a_time_begins_at_the_last_note_before_that_second() {
-        assert_eq!(log(""), "one\ntwo\nthree\n");
-        assert_eq!(log("?sinceTime=2026-01-01T00%3A00%3A01Z"), "one\ntwo\nthree\n");
-        assert_eq!(log("?sinceTime=2026-01-01T00%3A00%3A02Z"), "two\nthree\n");
-        assert_eq!(log("?sinceTime=2026-01-01T00%3A00%3A03Z"), "three\n");
+    fn a_log_since_a_time_begins_at_the_last_note_before_that_second() -> Result<()> {
+        assert_eq!(log("")?, "one\ntwo\nthree\n");
+        assert_eq!(log("?sinceTime=2026-01-01T00%3A00%3A01Z")?, "one\ntwo\nthree\n");
+        assert_eq!(log("?sinceTime=2026-01-01T00%3A00%3A02Z")?, "two\nthree\n");
+        assert_eq!(log("?sinceTime=2026-01-01T00%3A00%3A03Z")?, "three\n");
+        Ok(())
     }
 }
