@@ -54,6 +54,8 @@ fn lists(what: &'static str, text: &[u8], limit: usize) -> Result<usize, Certifi
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use proptest::prelude::*;
     use rcgen::{
         BasicConstraints, CertificateParams, CertificateRevocationListParams, IsCa, Issuer, KeyIdMethod, KeyPair,
@@ -100,10 +102,32 @@ mod tests {
         assert!(check_client_authorities(list.as_bytes()).is_err());
     }
 
+    /// Removes the version of a certificate, which makes it one of version 1. Its signature does not matter here.
+    fn of_version_1(certificate: &str) -> String {
+        const VERSION: [u8; 5] = [0xa0, 3, 2, 1, 2];
+        let body: String = certificate.lines().filter(|line| !line.starts_with("-----")).collect();
+        let mut der = STANDARD.decode(body).unwrap();
+        let at = der.windows(VERSION.len()).position(|window| window == VERSION).unwrap();
+        der.drain(at..at + VERSION.len());
+        // The two lengths before it have two bytes each.
+        for length in [at - 2, at - 6] {
+            let shorter = u16::from_be_bytes([der[length], der[length + 1]]) - VERSION.len() as u16;
+            der[length..length + 2].copy_from_slice(&shorter.to_be_bytes());
+        }
+        format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode(der))
+    }
+
+    #[test]
+    fn extensions_are_of_version_3() {
+        let (certificate, ..) = authority();
+        let refused = check_client_authorities(of_version_1(&certificate).as_bytes());
+        assert_eq!(refused, Err(CertificateFault::Certificate { what: "bundle", position: 1 }));
+    }
+
     proptest! {
         #[test]
         fn never_panics(content in prop::collection::vec(any::<u8>(), 0..120)) {
-            let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, content);
+            let text = STANDARD.encode(content);
             let text = format!("-----BEGIN X509 CRL-----\n{text}\n-----END X509 CRL-----\n");
             let _ = check_revocations(text.as_bytes());
         }

@@ -7,7 +7,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey as ParsedKey;
-use x509_parser::x509::SubjectPublicKeyInfo;
+use x509_parser::x509::{SubjectPublicKeyInfo, X509Version};
 
 use super::{CertificateFault, KeyKind, RSA_BITS_MAX, RSA_BITS_MIN, der};
 
@@ -80,7 +80,19 @@ pub(super) fn validity(certificate: &[u8]) -> Option<(i64, i64)> {
 /// Returns any certificate; `None` where it cannot be parsed.
 pub(super) fn parse(certificate: &[u8]) -> Option<X509Certificate<'_>> {
     // Data after the certificate in its block ("TRUSTED CERTIFICATE" has settings there) is ignored.
-    X509Certificate::from_der(certificate).ok().map(|(_, certificate)| certificate)
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    has_fields_of_its_version(&certificate).then_some(certificate)
+}
+
+/// Checks that a certificate has no field that its version does not have, which BoringSSL refuses (RFC 5280, section
+/// 4.1.2.1): extensions are of version 3, unique identifiers of versions 2 and 3.
+fn has_fields_of_its_version(certificate: &X509Certificate<'_>) -> bool {
+    let has_identifiers = certificate.issuer_uid.is_some() || certificate.subject_uid.is_some();
+    match certificate.version() {
+        X509Version::V1 => certificate.extensions().is_empty() && !has_identifiers,
+        X509Version::V2 => certificate.extensions().is_empty(),
+        version => version == X509Version::V3,
+    }
 }
 
 fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
