@@ -6,6 +6,7 @@ mod arguments;
 mod installing;
 mod rendering;
 mod roles;
+mod upgrading;
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +23,7 @@ const AT_ONCE: usize = 2;
 
 fn main() -> ExitCode {
     let plain = [rendering::stories(), arguments::stories(), roles::stories()].concat();
-    let (alerts, installing) = (alerts::stories(), installing::stories());
+    let (alerts, installing) = (alerts::stories(), [installing::stories(), upgrading::stories()].concat());
     if std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&[plain, alerts, installing].concat(), AT_ONCE);
     }
