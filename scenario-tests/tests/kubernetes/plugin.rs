@@ -6,9 +6,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use holdfast_scenario_tests::kubernetes::{Cluster, assets};
-use holdfast_scenario_tests::process::{Finished, Process};
+use holdfast_scenario_tests::process::{Finished, Process, naming, signal};
 use holdfast_scenario_tests::{Holdfast, Story, World, binary, manifests, stories, until};
 
 use super::reporting::in_a_pod;
@@ -17,6 +17,9 @@ use super::serving::gateway;
 pub(crate) fn stories() -> Vec<Story> {
     stories!("plugin", false, [queries_reach_the_leader])
 }
+
+/// In the command line of each process that keeps a port open.
+const FORWARDING: &str = "forwarding";
 
 /// kubectl with the plugin on its `PATH`.
 struct Kubectl<'a> {
@@ -37,9 +40,11 @@ impl<'a> Kubectl<'a> {
             "#!/bin/sh\ncase \"$*\" in\n\
              *'--namespace=infra port-forward --address=127.0.0.1 pod/holdfast-0 :'*)\n\
              echo 'Forwarding from 127.0.0.1:{metrics} -> 10255'\n\
-             echo 'Forwarding from 127.0.0.1:{diagnostics} -> 10256'\nexec sleep 600;;\n\
+             echo 'Forwarding from 127.0.0.1:{diagnostics} -> 10256'\n\
+             exec /bin/sh -c 'while :; do sleep 1; done' '{}';;\n\
              *port-forward*) echo 'error: lost connection to pod' >&2; exit 1;;\n\
              *) exec '{}' \"$@\";;\nesac\n",
+            folder.join(FORWARDING).display(),
             program.display()
         );
         write_program(&folder.join("kubectl"), &script)?;
@@ -47,6 +52,16 @@ impl<'a> Kubectl<'a> {
     }
 
     async fn holdfast(&self, args: &[&str]) -> Result<Finished> {
+        self.start(args)?.finish().await
+    }
+
+    /// The processes that keep a port open.
+    fn forwarding(&self) -> Vec<u32> {
+        naming(&self.folder.join(FORWARDING))
+    }
+
+    /// Starts a command of the plugin.
+    fn start(&self, args: &[&str]) -> Result<Process> {
         let path = format!("{}:{}", self.folder.display(), std::env::var("PATH").unwrap_or_default());
         let env = [
             ("PATH".to_owned(), path),
@@ -54,7 +69,7 @@ impl<'a> Kubectl<'a> {
             ("KUBECONFIG".to_owned(), self.cluster.kubeconfig().display().to_string()),
         ];
         let args = ["holdfast"].iter().chain(args);
-        Process::start(&self.program, args, &env, &self.world.log("kubectl"))?.finish().await
+        Process::start(&self.program, args, &env, &self.world.log("kubectl"))
     }
 }
 
@@ -105,5 +120,25 @@ async fn queries_reach_the_leader(world: World) -> Result<()> {
         .await?;
     prints(&["--kubeconfig", "/nowhere", "status"], 3, &["kubectl get pods", "/nowhere"]).await?;
     prints(&["--help"], 0, &["kubectl holdfast", "--selector"]).await?;
-    prints(&["version"], 0, &["holdfast "]).await
+    prints(&["version"], 0, &["holdfast "]).await?;
+
+    // A signal to the plugin alone also ends kubectl.
+    for name in ["INT", "TERM", "HUP"] {
+        let mut watching = kubectl.start(&["status", "--watch"])?;
+        until("the port is open", async || {
+            ensure!(watching.output().contains("OUTAGES"), "{}", watching.output());
+            Ok(())
+        })
+        .await?;
+        ensure!(!kubectl.forwarding().is_empty(), "no port is open");
+        signal(watching.id(), name);
+        watching.comes_to_end().await;
+        until("the port is closed", async || {
+            ensure!(kubectl.forwarding().is_empty(), "it is open after SIG{name}");
+            Ok(())
+        })
+        .await?;
+    }
+    ensure!(kubectl.forwarding().is_empty(), "a port is open");
+    Ok(())
 }

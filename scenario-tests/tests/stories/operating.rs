@@ -59,9 +59,7 @@ async fn another_log_level(world: World) -> Result<()> {
         .await?
         .expect_code(3)?
         .expect_output(&["cannot read http://127.0.0.1:1/debug/log-level"])?;
-    holdfast
-        .comes_to_print(&["the level of the log has changed", "the level of the log is that of the start again"])
-        .await
+    holdfast.comes_to_print(&["the level of the log changes", "the level of the log is that of the start again"]).await
 }
 
 /// SIGHUP reads the manifests again, and names what it does not change.

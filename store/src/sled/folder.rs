@@ -209,8 +209,10 @@ pub(super) fn set_aside(folder: &Path, why: Aside) -> Result<(PathBuf, Option<Pa
     if let Some(parent) = folder.parent() {
         let _ = File::open(parent).and_then(|parent| parent.sync_all());
     }
-    // Renaming does not change times: this time identifies the oldest folder.
-    let _ = File::open(&place).and_then(|place| place.set_modified(std::time::SystemTime::now()));
+    // Renaming does not change times: this time identifies the oldest folder. Opening a pipe would wait for a writer.
+    if place.is_dir() || place.is_file() {
+        let _ = File::open(&place).and_then(|place| place.set_modified(std::time::SystemTime::now()));
+    }
     Ok((place, gone))
 }
 

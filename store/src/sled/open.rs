@@ -34,6 +34,7 @@ impl Opening {
 /// Opens the store in the folder; a folder that cannot be used is set aside.
 pub(super) fn open(folder: &Path, identity: &str, sealer: Option<&Sealer>) -> Result<Opening, SledError> {
     let mut notices = Vec::new();
+    rollback::restore(folder, &mut notices)?;
     if folder::is_strange(folder)? {
         aside(folder, Aside::Other, "it is not a store of Holdfast", &mut notices)?;
     }
@@ -63,15 +64,9 @@ pub(super) fn open(folder: &Path, identity: &str, sealer: Option<&Sealer>) -> Re
         Err(other) => return Err(other),
     };
     files.close();
+    let has_copy = why == Aside::Newer && rollback::prepare(folder)?;
     aside(folder, why, &text, &mut notices)?;
-    if why == Aside::Newer
-        && let Some(copy) = rollback::restore(folder)?
-    {
-        notices.push(format!(
-            "{}: the copy of this version's store is used again: {}",
-            folder.display(),
-            copy.display()
-        ));
+    if has_copy {
         return open(folder, identity, sealer).map(|opening| opening.after(notices));
     }
     opening(StoreFiles::open(folder)?, SledState::default(), notices)

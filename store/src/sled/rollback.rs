@@ -5,7 +5,7 @@
 //! objects that have changed since then have other UIDs, generations or contents, so it is no more trusted than the
 //! store of a Holdfast that was stopped for that time.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::envelope::{self, SCHEMA};
@@ -37,15 +37,43 @@ pub(super) fn upgraded(folder: &Path, files: StoreFiles, notices: &mut Vec<Strin
     StoreFiles::open(folder)
 }
 
-/// Moves the copy in the current schema to the place of the store, which must be free. Returns the former path of the
-/// copy, or `None` if there is none.
-pub(super) fn restore(folder: &Path) -> Result<Option<PathBuf>, SledError> {
-    let copy = copy_of(folder, SCHEMA);
-    if !copy.exists() {
-        return Ok(None);
+/// Marks the copy in the current schema as the next store, before the newer store is set aside. If the process ends
+/// between these steps, the next start finishes them. Returns whether there is a copy.
+pub(super) fn prepare(folder: &Path) -> Result<bool, SledError> {
+    let (copy, next) = (copy_of(folder, SCHEMA), next(folder));
+    if next.exists() {
+        return Ok(true);
     }
-    fs::rename(&copy, folder)?;
-    Ok(Some(copy))
+    if !copy.exists() {
+        return Ok(false);
+    }
+    fs::rename(&copy, &next)?;
+    sync_parent(folder)?;
+    Ok(true)
+}
+
+/// Moves a copy that is marked as the next store to the place of the store, if that is free.
+pub(super) fn restore(folder: &Path, notices: &mut Vec<String>) -> Result<(), SledError> {
+    let next = next(folder);
+    if folder.exists() || !next.exists() {
+        return Ok(());
+    }
+    fs::rename(&next, folder)?;
+    sync_parent(folder)?;
+    notices.push(format!("{}: the copy that the upgrade to a newer version has left is used again", folder.display()));
+    Ok(())
+}
+
+fn next(folder: &Path) -> PathBuf {
+    let mut name = folder.as_os_str().to_owned();
+    name.push(".next");
+    name.into()
+}
+
+/// Writes renamed entries beside the folder to the disk.
+fn sync_parent(folder: &Path) -> Result<(), SledError> {
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(".".as_ref());
+    Ok(File::open(parent)?.sync_all()?)
 }
 
 /// The earliest schema of the roots.
@@ -73,7 +101,8 @@ fn keep(folder: &Path, copy: &Path) -> Result<(), SledError> {
     if copy.exists() {
         remove(copy)?;
     }
-    Ok(fs::rename(&draft, copy)?)
+    fs::rename(&draft, copy)?;
+    sync_parent(folder)
 }
 
 /// Copies a folder with the permissions of its files.
@@ -85,8 +114,9 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), SledError> {
         if entry.path().is_dir() {
             copy_folder(&entry.path(), &to)?;
         } else {
-            fs::copy(entry.path(), to)?;
+            fs::copy(entry.path(), &to)?;
+            File::open(&to)?.sync_all()?;
         }
     }
-    Ok(())
+    Ok(File::open(to)?.sync_all()?)
 }

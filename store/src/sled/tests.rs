@@ -78,12 +78,41 @@ fn an_upgrade_keeps_a_copy_and_a_rollback_uses_it() {
     rewritten(&folder, SCHEMA + 1, Some(b"of a form that nobody knows yet"));
     let opened = SledStore::open(&folder, &options()).unwrap();
     assert!(opened.notices[0].contains("newer version of Holdfast (schema 2)"), "{:?}", opened.notices);
-    assert!(opened.notices[1].contains("the copy of this version's store is used again"), "{:?}", opened.notices);
+    assert!(
+        opened.notices[1].contains("the upgrade to a newer version has left is used again"),
+        "{:?}",
+        opened.notices
+    );
     assert_eq!(generations(&opened.store), [1]);
     drop(opened);
     let opened = SledStore::open(&folder, &options()).unwrap();
     assert_eq!((generations(&opened.store), opened.notices.len()), (vec![1], 0));
     assert!(base.path().join("store.newer-1").exists() && !base.path().join("store.schema-1").exists());
+}
+
+/// A rollback that ended between its steps is finished by the next start, wherever it ended.
+#[test]
+fn an_interrupted_rollback_is_finished() {
+    let base = tempfile::tempdir().unwrap();
+    let at = |name: &str| base.path().join(name);
+    for interrupted_after_setting_aside in [false, true] {
+        let folder = at(&format!("store-{interrupted_after_setting_aside}"));
+        let beside = |end: &str| folder.with_extension(end);
+        if !interrupted_after_setting_aside {
+            let mut store = SledStore::open(&folder, &options()).unwrap().store;
+            store.commit(batch(2)).unwrap();
+            drop(store);
+            rewritten(&folder, SCHEMA + 1, Some(b"of a form that nobody knows yet"));
+        }
+        let mut store = SledStore::open(&beside("next"), &options()).unwrap().store;
+        store.commit(batch(1)).unwrap();
+        drop(store);
+        let opened = SledStore::open(&folder, &options()).unwrap();
+        assert_eq!(generations(&opened.store), [1], "{:?}", opened.notices);
+        assert!(opened.notices.last().unwrap().contains("is used again"), "{:?}", opened.notices);
+        assert_eq!(beside("newer-1").exists(), !interrupted_after_setting_aside);
+        assert!(!beside("next").exists());
+    }
 }
 
 #[test]

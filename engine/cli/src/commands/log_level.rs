@@ -15,6 +15,7 @@ use crate::cli::{DataFormat, TableFormat};
 use crate::failure::Failure;
 use crate::log::{LOG_LEVEL_TIME_MAX, LogLevelView};
 use crate::output;
+use crate::printable::plain;
 
 /// The page of the level.
 const PAGE: &str = "/debug/log-level";
@@ -81,10 +82,11 @@ fn request(args: &LogLevelArgs) -> (Method, String) {
 
 fn text(view: &LogLevelView) -> String {
     let LogLevelView { level, seconds_left, started_with } = view;
-    match seconds_left {
-        Some(left) => format!("{level} for {left} s, then {started_with}\n"),
-        None => format!("{level}\n"),
-    }
+    let text = match seconds_left {
+        Some(left) => format!("{level} for {left} s, then {started_with}"),
+        None => level.clone(),
+    };
+    format!("{}\n", plain(&text))
 }
 
 #[cfg(test)]
@@ -106,5 +108,7 @@ mod tests {
         let view = |seconds_left| LogLevelView { level: "debug".into(), seconds_left, started_with: "info".into() };
         assert_eq!(text(&view(Some(600))), "debug for 600 s, then info\n");
         assert_eq!(text(&view(None)), "debug\n");
+        let odd = LogLevelView { level: "a\u{1b}c=debug".into(), ..view(None) };
+        assert_eq!(text(&odd), "a\\u{1b}c=debug\n");
     }
 }

@@ -71,8 +71,10 @@ impl RuntimeLogLevel {
     /// # Errors
     /// Returns an error if the directives do not parse, or there is no log.
     pub(crate) fn set(&self, level: &str, time: Duration) -> Result<(), String> {
-        let changes = self.apply(level, time)?;
-        tracing::warn!(level, seconds = time.as_secs(), then = self.0.first, "the level of the log has changed");
+        let filter = filter(level)?;
+        // Before the change: the new level may not have this line.
+        tracing::warn!(to = level, seconds = time.as_secs(), then = self.0.first, "the level of the log changes");
+        let changes = self.apply(level, filter, time)?;
         let this = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(time).await;
@@ -82,9 +84,9 @@ impl RuntimeLogLevel {
     }
 
     /// Applies a level; returns its number.
-    fn apply(&self, level: &str, time: Duration) -> Result<u64, String> {
+    fn apply(&self, level: &str, filter: EnvFilter, time: Duration) -> Result<u64, String> {
         let mut current = self.current();
-        self.filter(level)?;
+        (self.0.set)(filter)?;
         current.changes += 1;
         current.set = Some((level.to_owned(), Instant::now() + time));
         Ok(current.changes)
@@ -103,14 +105,9 @@ impl RuntimeLogLevel {
         }
         current.set = None;
         // The directives of the start have been parsed before.
-        let restored = self.filter(&self.0.first);
+        let restored = filter(&self.0.first).and_then(|filter| (self.0.set)(filter));
         drop(current);
-        tracing::warn!(level = self.0.first, error = restored.err(), "the level of the log is that of the start again");
-    }
-
-    fn filter(&self, level: &str) -> Result<(), String> {
-        let filter = EnvFilter::try_new(directives(level)).map_err(|error| error.to_string())?;
-        (self.0.set)(filter)
+        tracing::warn!(to = self.0.first, error = restored.err(), "the level of the log is that of the start again");
     }
 
     /// The level that applies.
@@ -124,6 +121,10 @@ impl RuntimeLogLevel {
         };
         LogLevelView { level, seconds_left, started_with: self.0.first.clone() }
     }
+}
+
+fn filter(level: &str) -> Result<EnvFilter, String> {
+    EnvFilter::try_new(directives(level)).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -145,8 +146,9 @@ mod tests {
     #[test]
     fn a_level_ends_and_the_end_of_an_earlier_one_changes_nothing() {
         let (level, set) = recorded();
-        let earlier = level.apply("debug", Duration::from_secs(600)).unwrap();
-        let later = level.apply("holdfast_xds=trace", Duration::from_secs(600)).unwrap();
+        let earlier = level.apply("debug", filter("debug").unwrap(), Duration::from_secs(600)).unwrap();
+        let later =
+            level.apply("holdfast_xds=trace", filter("holdfast_xds=trace").unwrap(), Duration::from_secs(600)).unwrap();
         level.end(Some(earlier));
         let view = level.view();
         assert_eq!((&*view.level, &*view.started_with), ("holdfast_xds=trace", "warn"));
@@ -164,7 +166,7 @@ mod tests {
     fn a_reset_applies_the_level_of_the_start_once() {
         let (level, set) = recorded();
         level.reset();
-        let debug = level.apply("debug", Duration::from_secs(600)).unwrap();
+        let debug = level.apply("debug", filter("debug").unwrap(), Duration::from_secs(600)).unwrap();
         level.reset();
         level.end(Some(debug));
         assert_eq!((level.view().seconds_left, set.lock().unwrap().len()), (None, 2));

@@ -48,18 +48,20 @@ struct OneLine<W> {
 }
 
 impl<W: Write> Write for OneLine<W> {
-    /// Writes a log event, which always arrives completely.
+    /// Writes a log event, which always arrives completely. If it cannot be written (a full disk, a closed terminal, a
+    /// reader that has ended), it is only in the tail: an error would end the thread that logs.
     fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(event);
         let line = text.strip_suffix('\n').unwrap_or(&text);
         let line = printable(line, |character| self.colors && character == '\u{1b}');
         log_tail::keep(&without_colors(&line));
-        self.to.write_all(format!("{line}\n").as_bytes())?;
+        let _ = self.to.write_all(format!("{line}\n").as_bytes());
         Ok(event.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.to.flush()
+        let _ = self.to.flush();
+        Ok(())
     }
 }
 
@@ -77,7 +79,10 @@ const CLIENTS: &str = "kube_client=off,kube_runtime=off";
 fn directives(level: &str) -> String {
     match level {
         "debug" | "trace" => {
-            format!("{level},h2=info,hyper=info,hyper_util=info,tonic=info,tower=info,rustls=info,{CLIENTS}")
+            format!(
+                "{level},h2=info,hyper=info,hyper_util=info,mio=info,notify=info,rustls=info,sled=info,tonic=info,\
+                 tower=info,{CLIENTS}"
+            )
         }
         "error" | "warn" | "info" => format!("{level},{CLIENTS}"),
         _ => level.to_owned(),
@@ -104,6 +109,28 @@ mod tests {
             log.write_all("INFO x name=a\n2026 ERROR b\r\u{1b}[2J\u{202e}\n".as_bytes())?;
             assert_eq!(String::from_utf8_lossy(&log.to), shown);
         }
+        Ok(())
+    }
+
+    /// A writer that fails, as standard error on a full disk or of a closed terminal.
+    struct Failing;
+
+    impl Write for Failing {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Err(std::io::ErrorKind::BrokenPipe.into())
+        }
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_is_no_error() -> std::io::Result<()> {
+        let mut log = OneLine { to: Failing, colors: false };
+        log.write_all(b"only in the tail\n")?;
+        log.flush()?;
+        assert!(log_tail::text().contains("only in the tail\n"));
         Ok(())
     }
 }

@@ -171,6 +171,7 @@ pub fn find(roots: &[Root], readings: Readings) -> Findings {
         match fs::metadata(&root.path) {
             _ if is_stdin(&root.path, readings) => search.stream(index, &root.path),
             Ok(metadata) if metadata.is_dir() => {
+                search.no_file(&root.path);
                 if let Err(error) = search.folder(index, &root.path, 0) {
                     search.unreadable(&root.path, &error, true);
                 }
@@ -223,11 +224,7 @@ impl FileSearch {
     fn entry(&mut self, root: usize, path: &Path, depth: usize) {
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
-                if is_manifest(path) {
-                    let message =
-                        "the file was replaced by a folder; the objects that were read from the file stay in use";
-                    self.lose(path, Reach::File, false, message.into());
-                }
+                self.no_file(path);
                 if let Err(error) = self.folder(root, path, depth + 1)
                     && !is_deleted(path, &error)
                 {
@@ -240,6 +237,14 @@ impl FileSearch {
             Err(error) if is_deleted(path, &error) => {}
             // A name with another extension is probably not a folder, unless something was read there before.
             Err(error) => self.unreadable(path, &error, is_manifest(path) || path.extension().is_none()),
+        }
+    }
+
+    /// Processes a folder: a file may have been read under its name before.
+    fn no_file(&mut self, path: &Path) {
+        if is_manifest(path) {
+            let message = "the file was replaced by a folder; the objects that were read from the file stay in use";
+            self.lose(path, Reach::File, false, message.into());
         }
     }
 
@@ -321,4 +326,25 @@ fn is_deleted(path: &Path, error: &io::Error) -> bool {
 
 fn is_manifest(path: &Path) -> bool {
     path.extension().is_some_and(|extension| EXTENSIONS.iter().any(|known| extension == *known))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    /// A file of the command line that becomes a folder is lost, as one below a folder is: its objects stay.
+    #[test]
+    fn a_root_that_becomes_a_folder_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("all.yaml");
+        let lost = |path: &Path| LostPaths::new(&find(&[Root { path: path.into() }], Readings::Repeated).lost).of(path);
+        fs::write(&path, "").unwrap();
+        assert_eq!(lost(&path), None);
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("b.yaml"), "").unwrap();
+        assert_eq!(lost(&path), Some(0));
+        assert_eq!(lost(folder.path()), None);
+    }
 }

@@ -63,7 +63,9 @@ fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pul
         let (restless, waiting) = (reading.restless, reading.waiting);
         let news = !reading.events.is_empty() || last_problems.as_ref() != Some(&reading.problems);
         last_problems = Some(reading.problems.clone());
-        if std::mem::take(&mut requested) {
+        // A file that is being written is read again at once: only then is the result complete.
+        if requested && !restless {
+            requested = false;
             let (changes, problems) = (reading.events.len(), reading.problems.len());
             tracing::info!(changes, problems, "the manifests were read again as requested");
         }
@@ -89,7 +91,7 @@ fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pul
             let left = deadline.saturating_duration_since(Instant::now()).min(LOOK_EVERY_WITHOUT_EVENTS);
             match woken.recv_timeout(left) {
                 Ok(wake) => {
-                    requested = wake == Wake::Requested;
+                    requested |= wake == Wake::Requested;
                     break;
                 }
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => break,

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::PluginTarget;
-use super::pods::PodName;
+use super::pods::{KUBECTL_MESSAGE_BYTES_MAX, PodName};
+use super::signals;
 use crate::failure::Failure;
 use crate::printable::printable;
 
 /// Timeout of `kubectl port-forward` until the port is open.
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(30);
-/// Maximum number of bytes of its messages that are kept.
-const FORWARD_MESSAGE_BYTES_MAX: u64 = 4096;
-
-/// A running `kubectl port-forward`; dropping it ends the process.
+/// A running `kubectl port-forward`; dropping it ends the process, and so does a signal that ends the plugin.
 pub(super) struct PortForward {
-    child: Child,
+    child: Arc<Mutex<Child>>,
+    messages: Arc<Mutex<Vec<u8>>>,
     ports: Vec<u16>,
 }
 
@@ -37,15 +37,25 @@ impl PortForward {
         kubectl.args(cluster.of_kubectl()).arg(format!("--namespace={}", pod.namespace));
         kubectl.args(["port-forward", "--address=127.0.0.1", &format!("pod/{}", pod.name)]);
         kubectl.args(wanted.iter().map(|port| format!(":{port}")));
+        let ended = signals::end_with_a_signal().map_err(|error| failed(&error.to_string()))?;
         let child = kubectl.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut forward = Self { child: child.map_err(|error| failed(&error.to_string()))?, ports: Vec::new() };
-        let opened = forward.opened();
+        let mut child = child.map_err(|error| failed(&error.to_string()))?;
+        let (output, errors) = (child.stdout.take(), child.stderr.take());
+        let messages = Arc::<Mutex<Vec<u8>>>::default();
+        let kept = messages.clone();
+        errors.map(|errors| thread::spawn(move || keep(errors, &kept)));
+        let child = Arc::new(Mutex::new(child));
+        ended.kill(child.clone());
+        let mut forward = Self { child, messages, ports: Vec::new() };
+        let opened = opened(output);
         let deadline = Instant::now() + FORWARD_TIME_MAX;
         let mut found = BTreeMap::new();
         while !wanted.iter().all(|port| found.contains_key(port)) {
             match opened.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok((local, remote)) => drop(found.insert(remote, local)),
-                Err(RecvTimeoutError::Timeout) => return Err(failed("the ports are not open after 30 s")),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(failed(&format!("the ports are not open after 30 s\n{}", forward.messages())));
+                }
                 Err(RecvTimeoutError::Disconnected) => return Err(failed(&forward.messages())),
             }
         }
@@ -58,38 +68,53 @@ impl PortForward {
         &self.ports
     }
 
-    /// The ports that kubectl opens, each with the port of the Pod. The sender ends with the output of kubectl.
-    fn opened(&mut self) -> mpsc::Receiver<(u16, u16)> {
-        let (ports, opened) = mpsc::channel();
-        if let Some(output) = self.child.stdout.take() {
-            // The thread also reads later output, so that kubectl never waits for a reader.
-            thread::spawn(move || {
-                for line in BufReader::new(output).lines().map_while(Result::ok) {
-                    // The receiver has the ports, or has given up.
-                    let _ = forwarded(&line).map(|port| ports.send(port));
-                }
-            });
-        }
-        opened
-    }
-
-    /// The messages of a kubectl that has ended.
+    /// The messages of kubectl, which is ended first: it may have closed its output and run on.
     fn messages(&mut self) -> String {
-        let mut messages = Vec::new();
-        if let Some(errors) = self.child.stderr.take() {
-            // What could not be read is missing in the message.
-            let _ = errors.take(FORWARD_MESSAGE_BYTES_MAX).read_to_end(&mut messages);
-        }
+        end(&self.child);
+        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&messages).into_owned()
     }
 }
 
 impl Drop for PortForward {
     fn drop(&mut self) {
-        // The process may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&self.child);
     }
+}
+
+/// Ends a process, which may have ended.
+pub(super) fn end(child: &Mutex<Child>) {
+    let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Reads messages to their end, so that kubectl never waits for a reader, and keeps the first ones.
+fn keep(mut errors: impl Read, kept: &Mutex<Vec<u8>>) {
+    let mut part = [0; 4096];
+    while let Ok(count) = errors.read(&mut part) {
+        if count == 0 {
+            return;
+        }
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = KUBECTL_MESSAGE_BYTES_MAX.saturating_sub(kept.len()).min(count);
+        kept.extend_from_slice(part.get(..room).unwrap_or_default());
+    }
+}
+
+/// The ports that kubectl opens, each with the port of the Pod. The sender ends with the output of kubectl, which is
+/// read to its end.
+fn opened(output: Option<impl Read + Send + 'static>) -> mpsc::Receiver<(u16, u16)> {
+    let (ports, opened) = mpsc::channel();
+    if let Some(output) = output {
+        thread::spawn(move || {
+            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+                // The receiver has the ports, or has given up.
+                let _ = forwarded(&String::from_utf8_lossy(&line)).map(|port| ports.send(port));
+            }
+        });
+    }
+    opened
 }
 
 /// The ports in `Forwarding from 127.0.0.1:40001 -> 10256`.

@@ -6,6 +6,7 @@
 
 mod forward;
 mod pods;
+mod signals;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

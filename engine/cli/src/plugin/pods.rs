@@ -7,7 +7,10 @@ use serde::Deserialize;
 
 use super::PluginTarget;
 use crate::failure::Failure;
-use crate::printable::printable;
+use crate::printable::{plain, printable};
+
+/// Maximum number of bytes of a message of kubectl that is shown.
+pub(super) const KUBECTL_MESSAGE_BYTES_MAX: usize = 4096;
 
 /// A Pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,7 +94,8 @@ pub(super) fn find(cluster: &PluginTarget) -> Result<PodName, Failure> {
     let leases = list(cluster, &["get", "leases.coordination.k8s.io", &namespace, "--output=json"]);
     let leases: ObjectList<LeaseObject> = leases.unwrap_or(ObjectList { items: Vec::new() });
     Ok(leader(&pods, &leases.items).unwrap_or_else(|| {
-        eprintln!("no leader is known: queries Pod {}/{}; --pod selects another one", first.namespace, first.name);
+        let pod = format!("{}/{}", first.namespace, first.name);
+        eprintln!("no leader is known: queries Pod {}; --pod selects another one", plain(&pod));
         first.clone()
     }))
 }
@@ -132,11 +136,12 @@ fn leader(pods: &[PodName], leases: &[LeaseObject]) -> Option<PodName> {
 
 fn list<T: for<'a> Deserialize<'a>>(cluster: &PluginTarget, arguments: &[&str]) -> Result<T, Failure> {
     let mut kubectl = Command::new("kubectl");
-    kubectl.args(cluster.of_kubectl()).args(arguments).stdin(Stdio::null());
+    kubectl.args(cluster.of_kubectl()).args(arguments).arg("--request-timeout=30s").stdin(Stdio::null());
     let output = kubectl
         .output()
         .map_err(|error| Failure::Undetermined(format!("cannot run kubectl, which must be on the PATH: {error}")))?;
     let failed = |why: &str| {
+        let why = &why[..why.floor_char_boundary(KUBECTL_MESSAGE_BYTES_MAX)];
         let why = printable(why.trim_end(), |character| character == '\n');
         Failure::Undetermined(format!("kubectl {}: {why}", arguments.join(" ")))
     };
