@@ -93,6 +93,10 @@ impl HoldfastOptions {
     }
 }
 
+/// Log directives of Holdfast with the libraries of its store and files at `trace`, which write what they handle.
+pub const STORE_TRACED: &str = "trace,h2=info,hyper=info,hyper_util=info,tonic=info,tower=info,rustls=info,\
+                                kube_client=off,kube_runtime=off";
+
 /// The diagnostics pages, below `/debug/`.
 pub const PAGES: [&str; 11] = [
     "config/fallback",

@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use holdfast_scenario_tests::holdfast::PAGES;
+use holdfast_scenario_tests::holdfast::{PAGES, STORE_TRACED};
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::manifests::{documents, gateway, http_listener, http_route, https_listener, tls_secret};
 use holdfast_scenario_tests::marks::SecretTexts;
@@ -110,7 +110,7 @@ async fn secret_bytes_appear_nowhere(world: World) -> Result<()> {
     let mut options = in_a_pod(&world, &cluster).await?;
     let at = options.args.iter().position(|arg| arg == "--kubeconfig").context("no kubeconfig")?;
     *options.args.get_mut(at + 1).context("no file")? = kubeconfig;
-    let options = options.args(&["--log-level", "trace", "--store-key-file", &key.display().to_string()]);
+    let options = options.args(&["--log-level", STORE_TRACED, "--store-key-file", &key.display().to_string()]);
     let signature = token.trim().rsplit('.').next().context("no token")?;
     let key_line = certificate.key_pem.lines().nth(1).context("a key of one line")?;
     let marks = SecretTexts::new(&[

@@ -43,6 +43,8 @@ async fn layout(world: &World, platform: Platform) -> Result<PathBuf> {
         &format!("{name}={}", envoy.display()),
         "--libraries",
         &format!("{name}=/"),
+        "--download-url",
+        "https://downloads.example.com/holdfast",
         "--source-date-epoch",
         "1700000000",
         "--out",

@@ -117,9 +117,9 @@ async fn signals(world: World) -> Result<()> {
     world.route("good", &prefix("/good"))?;
     let holdfast = world.run().await?;
     get(port, "/good").comes_to_reach("echo").await?;
-    for signal in ["HUP", "USR1", "USR2"] {
+    for (signal, answer) in [("HUP", "reads the manifests again"), ("USR1", "ignored"), ("USR2", "ignored")] {
         process::signal(holdfast.id(), signal);
-        holdfast.comes_to_print(&[&format!("SIG{signal}"), "ignored"]).await?;
+        holdfast.comes_to_print(&[&format!("SIG{signal}"), answer]).await?;
     }
     world.route("good", &prefix("/edited"))?;
     get(port, "/edited").comes_to_reach("echo").await?;

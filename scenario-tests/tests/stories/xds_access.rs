@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use holdfast_scenario_tests::fleet::{FleetEnvoy, RunningEnvoy, connected};
 use holdfast_scenario_tests::hammer::Shot;
-use holdfast_scenario_tests::holdfast::PAGES;
+use holdfast_scenario_tests::holdfast::{PAGES, STORE_TRACED};
 use holdfast_scenario_tests::manifests::{class, documents, gateway, http_listener, https_listener, route};
 use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::Certificate;
@@ -99,7 +99,7 @@ async fn certificates_decide(world: World) -> Result<()> {
     let certificate = Certificate::of(&["one.example"])?;
     let (public, other) = two_gateways(&world, &certificate)?;
     let (ours, theirs) = (certgen(&world, "certs").await?, certgen(&world, "theirs").await?);
-    let options = options(&world, &ours)?.args(&["--log-level", "trace"]);
+    let options = options(&world, &ours)?.args(&["--log-level", STORE_TRACED]);
     let holdfast = world.run_with(options.clone()).await?;
     let folder = |root: &Path, gateway: &str| root.join("gateways").join(gateway);
 
