@@ -41,11 +41,12 @@ pub(super) async fn features(cluster: &Cluster) -> Result<Vec<String>> {
 /// Returns the programs of an image.
 pub(super) fn image(named: &str) -> Result<Box<Image<'static>>> {
     let envoy = envoy::find().map_err(anyhow::Error::msg)?;
-    match named.rsplit_once(':').map(|(name, _)| name) {
-        Some("holdfast/holdfast-envoy") => Ok(Box::new([("holdfast", binary::holdfast()?), ("envoy", envoy)])),
-        Some("envoyproxy/envoy") => Ok(Box::new([("envoy", envoy)])),
-        Some("registry.k8s.io/gateway-api/echo-basic") => Ok(Box::new([("echo-basic", tools::ECHO.find()?)])),
-        Some("registry.k8s.io/coredns/coredns") => Ok(Box::new([("coredns", tools::COREDNS.find()?)])),
+    // The name without the registry, its folders and the tag.
+    match named.rsplit('/').next().and_then(|name| name.split(':').next()) {
+        Some("holdfast-envoy") => Ok(Box::new([("holdfast", binary::holdfast()?), ("envoy", envoy)])),
+        Some("envoy") => Ok(Box::new([("envoy", envoy)])),
+        Some("echo-basic") => Ok(Box::new([("echo-basic", tools::ECHO.find()?)])),
+        Some("coredns") => Ok(Box::new([("coredns", tools::COREDNS.find()?)])),
         _ => bail!("there are no programs for the image {named}"),
     }
 }

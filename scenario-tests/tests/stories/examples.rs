@@ -10,44 +10,33 @@ use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories, until};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories!(
-        "examples",
-        true,
-        [gateway, http_route, https, tcp_route, basic_auth, httpproxy, broken_rule, every_file_has_a_story]
-    )
+/// A story for each file.
+macro_rules! files {
+    ($($story:ident: $file:literal),* $(,)?) => {
+        const FILES: &[&str] = &[$($file),*];
+
+        $(async fn $story(world: World) -> Result<()> {
+            served(&world, $file).await
+        })*
+
+        pub(crate) fn stories() -> Vec<Story> {
+            let files = stories!("examples", true, [$($story),*]);
+            [files, stories!("examples", false, [every_file_has_a_story])].concat()
+        }
+    };
+}
+
+files! {
+    gateway: "gateway",
+    http_route: "http-route",
+    https: "https",
+    tcp_route: "tcp-route",
+    basic_auth: "basic-auth",
+    httpproxy: "httpproxy",
+    broken_rule: "broken-rule",
 }
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples");
-const FILES: [&str; 7] = ["gateway", "http-route", "https", "tcp-route", "basic-auth", "httpproxy", "broken-rule"];
-
-async fn gateway(world: World) -> Result<()> {
-    served(&world, FILES[0]).await
-}
-
-async fn http_route(world: World) -> Result<()> {
-    served(&world, FILES[1]).await
-}
-
-async fn https(world: World) -> Result<()> {
-    served(&world, FILES[2]).await
-}
-
-async fn tcp_route(world: World) -> Result<()> {
-    served(&world, FILES[3]).await
-}
-
-async fn basic_auth(world: World) -> Result<()> {
-    served(&world, FILES[4]).await
-}
-
-async fn httpproxy(world: World) -> Result<()> {
-    served(&world, FILES[5]).await
-}
-
-async fn broken_rule(world: World) -> Result<()> {
-    served(&world, FILES[6]).await
-}
 
 async fn every_file_has_a_story(_: World) -> Result<()> {
     let mut found = Vec::new();

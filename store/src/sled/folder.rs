@@ -181,11 +181,7 @@ pub(super) fn is_sled(folder: &Path) -> bool {
 
 /// Moves a folder out of the way. Returns its new path, and the path of a folder that was removed for it.
 pub(super) fn set_aside(folder: &Path, why: Aside) -> Result<(PathBuf, Option<PathBuf>), SledError> {
-    let named = |number: usize| {
-        let mut name = folder.as_os_str().to_owned();
-        name.push(format!(".{}-{number}", why.label()));
-        PathBuf::from(name)
-    };
+    let named = |number: usize| beside(folder, &format!("{}-{number}", why.label()));
     let places: Vec<PathBuf> = (1..=why.max()).map(named).collect();
     let free = places.iter().find(|place| !place.exists());
     let (place, gone) = match (free, why) {
@@ -206,9 +202,7 @@ pub(super) fn set_aside(folder: &Path, why: Aside) -> Result<(PathBuf, Option<Pa
         }
     };
     fs::rename(folder, &place)?;
-    if let Some(parent) = folder.parent() {
-        let _ = File::open(parent).and_then(|parent| parent.sync_all());
-    }
+    let _ = sync_parent(folder);
     // Renaming does not change times: this time identifies the oldest folder. Opening a pipe would wait for a writer.
     if place.is_dir() || place.is_file() {
         let _ = File::open(&place).and_then(|place| place.set_modified(std::time::SystemTime::now()));
@@ -216,6 +210,21 @@ pub(super) fn set_aside(folder: &Path, why: Aside) -> Result<(PathBuf, Option<Pa
     Ok((place, gone))
 }
 
+/// Returns the path of a folder beside this one, with this end of its name.
+pub(super) fn beside(folder: &Path, end: &str) -> PathBuf {
+    let mut name = folder.as_os_str().to_owned();
+    name.push(".");
+    name.push(end);
+    name.into()
+}
+
+/// Writes renamed entries beside a folder to the disk.
+pub(super) fn sync_parent(folder: &Path) -> Result<(), SledError> {
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(".".as_ref());
+    Ok(File::open(parent)?.sync_all()?)
+}
+
+/// Removes a file, or a folder with its content.
 pub(super) fn remove(path: &Path) -> Result<(), SledError> {
     if path.is_dir() { Ok(fs::remove_dir_all(path)?) } else { Ok(fs::remove_file(path)?) }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::envelope::{self, SCHEMA};
 use super::error::{SledError, guarded};
-use super::folder::{StoreFiles, bytes_on_disk, create_private, remove, room};
+use super::folder::{StoreFiles, beside, bytes_on_disk, create_private, remove, room, sync_parent};
 use super::keys;
 
 /// Opens the files of a store to write in the current schema. If they are in an earlier schema, they are copied before.
@@ -64,16 +64,9 @@ pub(super) fn restore(folder: &Path, notices: &mut Vec<String>) -> Result<(), Sl
     Ok(())
 }
 
+/// The copy that is the next store.
 fn next(folder: &Path) -> PathBuf {
-    let mut name = folder.as_os_str().to_owned();
-    name.push(".next");
-    name.into()
-}
-
-/// Writes renamed entries beside the folder to the disk.
-fn sync_parent(folder: &Path) -> Result<(), SledError> {
-    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(".".as_ref());
-    Ok(File::open(parent)?.sync_all()?)
+    beside(folder, "next")
 }
 
 /// The earliest schema of the roots.
@@ -83,16 +76,12 @@ fn schema(tree: &::sled::Tree) -> Option<u16> {
 }
 
 fn copy_of(folder: &Path, schema: u16) -> PathBuf {
-    let mut name = folder.as_os_str().to_owned();
-    name.push(format!(".schema-{schema}"));
-    name.into()
+    beside(folder, &format!("schema-{schema}"))
 }
 
 /// Copies the folder, and replaces an earlier copy when the new one is complete.
 fn keep(folder: &Path, copy: &Path) -> Result<(), SledError> {
-    let mut draft = copy.as_os_str().to_owned();
-    draft.push(".part");
-    let draft = PathBuf::from(draft);
+    let draft = beside(copy, "part");
     if draft.exists() {
         remove(&draft)?;
     }

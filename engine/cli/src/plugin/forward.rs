@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::PluginTarget;
-use super::pods::{KUBECTL_MESSAGE_BYTES_MAX, PodName};
-use super::signals;
+use super::pods::PodName;
+use super::{KUBECTL_MESSAGE_BYTES_MAX, PluginTarget, failure, signals};
 use crate::failure::Failure;
-use crate::printable::printable;
 
 /// Timeout of `kubectl port-forward` until the port is open.
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(30);
+
 /// A running `kubectl port-forward`; dropping it ends the process, and so does a signal that ends the plugin.
 pub(super) struct PortForward {
     child: Arc<Mutex<Child>>,
@@ -29,10 +28,7 @@ impl PortForward {
     /// # Errors
     /// Returns an error with the message of kubectl if it does not open them.
     pub(super) fn open(cluster: &PluginTarget, pod: &PodName, wanted: &[u16]) -> Result<Self, Failure> {
-        let failed = |why: &str| {
-            let why = printable(why.trim_end(), |character| character == '\n');
-            Failure::Undetermined(format!("kubectl port-forward to Pod {}/{}: {why}", pod.namespace, pod.name))
-        };
+        let failed = |why: &str| failure(&format!("port-forward to Pod {}/{}", pod.namespace, pod.name), why);
         let mut kubectl = Command::new("kubectl");
         kubectl.args(cluster.of_kubectl()).arg(format!("--namespace={}", pod.namespace));
         kubectl.args(["port-forward", "--address=127.0.0.1", &format!("pod/{}", pod.name)]);

@@ -21,6 +21,7 @@ use crate::cli::{Command, METRICS};
 use crate::commands;
 use crate::commands::status::Diagnostics;
 use crate::failure::Failure;
+use crate::printable::printable;
 
 /// The name of the program as a plugin, and the beginning of its names for packages of plugins.
 const PLUGIN: &str = "kubectl-holdfast";
@@ -77,6 +78,16 @@ impl PluginTarget {
     fn port(&self, flag: &str) -> u16 {
         if flag == METRICS { self.metrics_port } else { self.diagnostics_port }
     }
+}
+
+/// Maximum number of bytes of a message of kubectl that is shown.
+const KUBECTL_MESSAGE_BYTES_MAX: usize = 4096;
+
+/// The failure of a command of kubectl, with its message.
+fn failure(command: &str, message: &str) -> Failure {
+    let message = &message[..message.floor_char_boundary(KUBECTL_MESSAGE_BYTES_MAX)];
+    let message = printable(message.trim_end(), |character| character == '\n');
+    Failure::Undetermined(format!("kubectl {command}: {message}"))
 }
 
 /// Returns whether the program was called as a plugin of kubectl.

@@ -5,12 +5,9 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use super::PluginTarget;
+use super::{PluginTarget, failure};
 use crate::failure::Failure;
-use crate::printable::{plain, printable};
-
-/// Maximum number of bytes of a message of kubectl that is shown.
-pub(super) const KUBECTL_MESSAGE_BYTES_MAX: usize = 4096;
+use crate::printable::plain;
 
 /// A Pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,11 +137,7 @@ fn list<T: for<'a> Deserialize<'a>>(cluster: &PluginTarget, arguments: &[&str]) 
     let output = kubectl
         .output()
         .map_err(|error| Failure::Undetermined(format!("cannot run kubectl, which must be on the PATH: {error}")))?;
-    let failed = |why: &str| {
-        let why = &why[..why.floor_char_boundary(KUBECTL_MESSAGE_BYTES_MAX)];
-        let why = printable(why.trim_end(), |character| character == '\n');
-        Failure::Undetermined(format!("kubectl {}: {why}", arguments.join(" ")))
-    };
+    let failed = |why: &str| failure(&arguments.join(" "), why);
     if !output.status.success() {
         return Err(failed(&String::from_utf8_lossy(&output.stderr)));
     }
