@@ -15,10 +15,14 @@ use crate::failure::Failure;
 /// Timeout of `kubectl port-forward` until the port is open.
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// Timeout for the rest of the messages of a kubectl that has ended: a process that it started may keep them open.
+const MESSAGES_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// A running `kubectl port-forward`; dropping it ends the process, and so does a signal that ends the plugin.
 pub(super) struct PortForward {
     child: Arc<Mutex<Child>>,
     messages: Arc<Mutex<Vec<u8>>>,
+    all_messages: mpsc::Receiver<()>,
     ports: Vec<u16>,
 }
 
@@ -39,10 +43,11 @@ impl PortForward {
         let (output, errors) = (child.stdout.take(), child.stderr.take());
         let messages = Arc::<Mutex<Vec<u8>>>::default();
         let kept = messages.clone();
-        errors.map(|errors| thread::spawn(move || keep(errors, &kept)));
+        let (all_read, all_messages) = mpsc::channel();
+        errors.map(|errors| thread::spawn(move || keep(errors, &kept, all_read)));
         let child = Arc::new(Mutex::new(child));
         ended.kill(child.clone());
-        let mut forward = Self { child, messages, ports: Vec::new() };
+        let mut forward = Self { child, messages, all_messages, ports: Vec::new() };
         let opened = opened(output);
         let deadline = Instant::now() + FORWARD_TIME_MAX;
         let mut found = BTreeMap::new();
@@ -67,6 +72,8 @@ impl PortForward {
     /// The messages of kubectl, which is ended first: it may have closed its output and run on.
     fn messages(&mut self) -> String {
         end(&self.child);
+        // Nothing is ever sent: the other end is dropped with the last message.
+        let _ = self.all_messages.recv_timeout(MESSAGES_TIME_MAX);
         let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&messages).into_owned()
     }
@@ -85,8 +92,9 @@ pub(super) fn end(child: &Mutex<Child>) {
     let _ = child.wait();
 }
 
-/// Reads messages to their end, so that kubectl never waits for a reader, and keeps the first ones.
-fn keep(mut errors: impl Read, kept: &Mutex<Vec<u8>>) {
+/// Reads messages to their end, so that kubectl never waits for a reader, and keeps the first ones. The sender is
+/// dropped after the last one.
+fn keep(mut errors: impl Read, kept: &Mutex<Vec<u8>>, _all_read: mpsc::Sender<()>) {
     let mut part = [0; 4096];
     while let Ok(count) = errors.read(&mut part) {
         if count == 0 {
@@ -122,6 +130,23 @@ fn forwarded(line: &str) -> Option<(u16, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_that_come_after_the_output_has_ended_are_kept() {
+        let mut kubectl = Command::new("sh");
+        // The shell ends; the process that it started has yet to print.
+        kubectl.args(["-c", "(sleep 0.2; echo late >&2) & exec >&-"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = kubectl.spawn().unwrap();
+        let errors = child.stderr.take().unwrap();
+        child.wait().unwrap();
+        let messages = Arc::<Mutex<Vec<u8>>>::default();
+        let kept = messages.clone();
+        let (all_read, all_messages) = mpsc::channel();
+        thread::spawn(move || keep(errors, &kept, all_read));
+        let child = Arc::new(Mutex::new(child));
+        let mut forward = PortForward { child, messages, all_messages, ports: Vec::new() };
+        assert_eq!(forward.messages(), "late\n");
+    }
 
     #[test]
     fn both_ports_are_read() {
