@@ -433,6 +433,22 @@ impl FleetState<'_> {
         })
     }
 
+    /// Returns the message about a listener that is closed for some Envoys, since they refuse its certificate or the
+    /// certificate authorities of its clients.
+    fn closed_for_envoys(&self, listener: &ListenerPlan) -> Option<String> {
+        let is_closed = |served: &ListenerPlan| served.name == listener.name && served.state != ListenerState::Serving;
+        self.served.iter().flat_map(|plan| &plan.listeners).find(|served| is_closed(served))?;
+        let validation = listener.clients.iter().map(|clients| clients.trust.name());
+        let secrets: BTreeSet<String> = listener.certificates.iter().map(names::secret).chain(validation).collect();
+        let mut refusals = self.holds.iter().flat_map(|hold| hold.refused());
+        let own = refusals.find(|refusal| refusal.kind == ResourceType::Secret && secrets.contains(&*refusal.resource));
+        let why = own.map_or("see the condition holdfast.dev/Fallback of the Gateway", |refusal| &refusal.message);
+        Some(format!(
+            "Envoy refused a certificate of the listener or the certificate authorities of its clients, and connections \
+             to it are refused: {why}"
+        ))
+    }
+
     /// Checks whether every Envoy is served a listener with an earlier version of its certificate: one that is closed in
     /// its desired state, or of which the desired certificate is not valid now.
     fn serves_earlier_certificate(&self, listener: &ListenerPlan) -> bool {
@@ -477,6 +493,11 @@ fn listener_programmed(listener: &ListenerPlan, seen: &FleetState<'_>) -> Condit
         let conflict = Some(&listener.conflicted).filter(|known| listener.set.is_some() && known.status == "True");
         let reason = conflict.map_or("Invalid", |conflict| &conflict.reason);
         return Condition::new("Programmed", false, reason, "the listener is not served: see its other conditions");
+    }
+    if listener.state == ListenerState::Serving
+        && let Some(message) = seen.closed_for_envoys(listener)
+    {
+        return Condition::new("Programmed", false, "Invalid", message);
     }
     let routes = (ResourceType::Route, names::route_configuration(&listener.table()));
     let mut parts = vec![(ResourceType::Listener, names::listener(listener.bound()))];

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::inspect::chain_parts;
+use crate::inspect::references::{self, ResourceReference};
 use holdfast_xds::{Answer, Resource, ResourceType, Snapshot, Version};
 use serde::Serialize;
 
@@ -409,10 +410,25 @@ impl Hold {
         Some(own.map_or(ResourceState::Pending, |refusal| ResourceState::Unavailable(refusal.explained())))
     }
 
-    /// Returns whether a desired resource has no answer yet. Endpoints change all the time, and do not count.
+    /// Returns whether a desired resource has no answer yet. Endpoints change all the time, and do not count; nor do
+    /// route configurations that no listener refers to, which only connections from before use.
     pub fn awaits_answers(&self) -> bool {
-        let pending = self.pending.keys().filter(|(kind, _)| *kind != ResourceType::Endpoints);
-        pending.into_iter().any(|(kind, name)| self.state(*kind, name) == Some(ResourceState::Pending))
+        let is_pending = |(kind, name): &&Slot| self.state(*kind, name) == Some(ResourceState::Pending);
+        let pending = self.pending.keys().filter(|(kind, _)| *kind != ResourceType::Endpoints).filter(is_pending);
+        let (routes, others): (Vec<&Slot>, Vec<&Slot>) = pending.partition(|(kind, _)| *kind == ResourceType::Route);
+        !others.is_empty() || self.are_referred_to(&routes)
+    }
+
+    /// Returns whether a desired listener refers to any of these route configurations.
+    fn are_referred_to(&self, routes: &[&Slot]) -> bool {
+        let names: BTreeSet<&[u8]> = routes.iter().map(|(_, name)| name.as_bytes()).collect();
+        let mut found = BTreeSet::new();
+        if !names.is_empty() {
+            for listener in self.desired.of(ResourceType::Listener).values() {
+                references::find(&listener.body, ResourceReference::Routes, &names, &mut found);
+            }
+        }
+        !found.is_empty()
     }
 
     /// Returns the desired version of a resource, even where it is not published.

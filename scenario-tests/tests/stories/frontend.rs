@@ -1,12 +1,15 @@
 //! Client certificates that a Gateway requires (`spec.tls.frontend`): the clients that are served, and that no
 //! mistake, no last valid version and no restart opens a listener to others.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, documents, https_listener, listener};
 use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::{Certificate, StoryAuthority};
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
+use serde_json::Value;
 
 use crate::fallback::BACKFILL;
 
@@ -20,6 +23,9 @@ pub(crate) fn stories() -> Vec<Story> {
             a_listener_of_a_set,
             two_validations,
             nothing_earlier_opens_a_listener,
+            authorities_that_only_envoy_refuses,
+            authorities_that_the_probe_refuses,
+            one_of_two_authorities_is_refused,
         ]
     )
 }
@@ -94,7 +100,7 @@ impl Shop {
 
 fn authorities(kind: &str, namespace: &str, name: &str, authority: &StoryAuthority) -> String {
     let field = if kind == "Secret" { "stringData" } else { "data" };
-    let text = serde_json::Value::from(&*authority.pem);
+    let text = Value::from(&*authority.pem);
     format!(
         "apiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}}}\n{field}: {{ca.crt: {text}}}\n"
     )
@@ -131,6 +137,7 @@ async fn clients_show_certificates(world: World) -> Result<()> {
     shop.request(shop.strict, Some(&known)).comes_to_reach("echo").await?;
     shop.request(shop.strict, Some(&known)).http2().reaches("echo").await?;
     shop.request(shop.free, None).comes_to_reach("echo").await?;
+    tokio::time::sleep(std::time::Duration::from_secs(14)).await;
     for (port, requires) in [(shop.strict, true), (shop.free, false)] {
         let (diagnostics, url) = (holdfast.options.diagnostics, format!("https://{HOST}:{port}/"));
         let args = ["explain", "--diagnostics", &format!("127.0.0.1:{diagnostics}"), "GET", &url];
@@ -328,6 +335,7 @@ async fn nothing_earlier_opens_a_listener(world: World) -> Result<()> {
     // After a kill, the same.
     let holdfast = world.run_with(holdfast.kill()?).await?;
     shop.request(shop.free, None).comes_to_reach("echo").await?;
+    tokio::time::sleep(std::time::Duration::from_secs(14)).await;
     shop.comes_to_refuse(Some(&known)).await?;
     world.write("ours.yaml", authorities("ConfigMap", "default", "ours", &shop.ours))?;
     shop.request(shop.strict, Some(&known)).comes_to_reach("echo").await?;
@@ -340,4 +348,124 @@ async fn nothing_earlier_opens_a_listener(world: World) -> Result<()> {
     intruders.goes_on(20).await?;
     intruders.stop_expecting(|shot| !shot.is_ok()).await?;
     Ok(())
+}
+
+/// Returns a certificate of an authority with a name that is not valid UTF-8, which only Envoy refuses.
+fn misnamed(authority: &StoryAuthority, name: &str) -> Result<String> {
+    let body: String = authority.pem.lines().filter(|line| !line.starts_with("-----")).collect();
+    let mut der = STANDARD.decode(body)?;
+    let places: Vec<usize> = (0..der.len()).filter(|at| der[*at..].starts_with(name.as_bytes())).collect();
+    ensure!(!places.is_empty(), "the certificate does not contain {name}");
+    for at in places {
+        der[at + name.len() - 1] = 0xff;
+    }
+    Ok(format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode(der)))
+}
+
+async fn authorities_that_only_envoy_refuses(world: World) -> Result<()> {
+    refused_authorities(&world, "off").await
+}
+
+async fn authorities_that_the_probe_refuses(world: World) -> Result<()> {
+    refused_authorities(&world, "on").await
+}
+
+/// The authorities are at fault, although Envoy refuses a TLS context that also has the certificate: their port closes,
+/// and the other port with the same certificate is served, before and after a restart and the repair.
+async fn refused_authorities(world: &World, probe: &str) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let shop = Shop::new(world)?;
+    let mut odd = StoryAuthority::new("ours")?;
+    odd.pem = misnamed(&odd, "ours")?;
+    world.write("ours.yaml", authorities("ConfigMap", "default", "ours", &odd))?;
+    shop.gateway(world, &shop.validated(&named("ConfigMap", "ours")))?;
+    let options = HoldfastOptions::new(world)?.args(&BACKFILL).args(&["--probe", probe]);
+    let mut holdfast = world.run_with(options).await?;
+    let client = shop.ours.client("client", 1)?;
+    for is_restarted in [false, true] {
+        if is_restarted {
+            holdfast = world.run_with(holdfast.kill()?).await?;
+        }
+        let words = [
+            "ConfigMap default/ours",
+            "Failed to load trusted CA certificates",
+            "Gateway default/public: connections to listeners[0] are refused",
+            "1 acknowledged, 0 refused, 0 pending",
+        ];
+        comes_to_report(world, &holdfast, &words).await?;
+        shop.request(shop.free, None).comes_to_reach("echo").await?;
+        get(shop.plain, "/").host(HOST).comes_to_reach("echo").await?;
+        shop.comes_to_refuse(Some(&client)).await?;
+        let text = status(world, &holdfast).await?;
+        ensure!(!text.contains("Secret default/certificate") && !text.contains("listeners[1]"), "{text}");
+        let programmed = programmed(&holdfast).await?;
+        ensure!(programmed == [("strict", "False"), ("free", "True"), ("plain", "True")].map(owned), "{programmed:?}");
+    }
+
+    world.write("ours.yaml", authorities("ConfigMap", "default", "ours", &shop.ours))?;
+    shop.request(shop.strict, Some(&client)).comes_to_reach("echo").await?;
+    until("nothing is at fault", || async {
+        let text = status(world, &holdfast).await?;
+        ensure!(!text.contains("default/ours") && !text.contains("default/certificate"), "{text}");
+        let programmed = programmed(&holdfast).await?;
+        ensure!(programmed.iter().all(|(_, status)| status == "True"), "{programmed:?}");
+        Ok(())
+    })
+    .await?;
+    shop.comes_to_refuse(None).await
+}
+
+/// If Envoy refuses the authorities of two objects together, any of them can be at fault: only the listener that uses both
+/// is closed.
+async fn one_of_two_authorities_is_refused(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let shop = Shop::new(&world)?;
+    let mut odd = StoryAuthority::new("ours")?;
+    odd.pem = misnamed(&odd, "ours")?;
+    world.write("ours.yaml", authorities("ConfigMap", "default", "ours", &odd))?;
+    let (ours, others) = ("{group: \"\", kind: ConfigMap, name: ours}", "{group: \"\", kind: Secret, name: others}");
+    shop.gateway(
+        &world,
+        &format!(
+            "frontend: {{default: {{validation: {{caCertificateRefs: [{ours}, {others}]}}}}, \
+             perPort: [{{port: {}, tls: {{validation: {{caCertificateRefs: [{others}]}}}}}}]}}",
+            shop.free
+        ),
+    )?;
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&BACKFILL)).await?;
+    let client = shop.others.client("client", 1)?;
+    let words = [
+        "Gateway default/public",
+        "in core/ConfigMap:default/ours or core/Secret:default/others",
+        "listeners[0] are refused",
+        "1 acknowledged, 0 refused, 0 pending",
+    ];
+    comes_to_report(&world, &holdfast, &words).await?;
+    shop.request(shop.free, Some(&client)).comes_to_reach("echo").await?;
+    get(shop.plain, "/").host(HOST).comes_to_reach("echo").await?;
+    shop.comes_to_refuse(Some(&client)).await?;
+    let conditions = programmed(&holdfast).await?;
+    ensure!(conditions == [("strict", "False"), ("free", "True"), ("plain", "True")].map(owned), "{conditions:?}");
+
+    world.write("ours.yaml", authorities("ConfigMap", "default", "ours", &shop.ours))?;
+    shop.request(shop.strict, Some(&client)).comes_to_reach("echo").await?;
+    shop.comes_to_refuse(None).await
+}
+
+fn owned((name, status): (&str, &str)) -> (String, String) {
+    (name.to_owned(), status.to_owned())
+}
+
+/// Returns the status of the condition `Programmed` of each listener.
+async fn programmed(holdfast: &Holdfast) -> Result<Vec<(String, String)>> {
+    let statuses = holdfast.diagnostics("/debug/statuses").await?;
+    let objects = statuses["objects"].as_array().context("no objects")?;
+    let gateway = objects.iter().find(|object| object["object"]["kind"] == "Gateway").context("no Gateway")?;
+    let listeners = gateway["status"]["listeners"].as_array().context("no listeners")?;
+    let programmed = |listener: &Value| {
+        let mut conditions = listener["conditions"].as_array().into_iter().flatten();
+        let programmed = conditions.find(|condition| condition["type"] == "Programmed")?;
+        Some((listener["name"].as_str()?.to_owned(), programmed["status"].as_str()?.to_owned()))
+    };
+    listeners.iter().map(|listener| programmed(listener).context("no condition")).collect()
 }

@@ -128,6 +128,7 @@ fn forwarded(line: &str) -> Option<(u16, u16)> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -105,8 +105,12 @@ pub fn secret(key: &ObjectKey) -> String {
 }
 
 /// Returns the name of the validation context for client certificates that an object configures.
+///
+/// The name follows those of all certificates in the order in which a response is filled. Envoy makes the TLS context
+/// of a listener when the last of its Secrets arrives, and its refusal is about that Secret: after the certificate of
+/// the listener was accepted, it can only be the validation context.
 pub(crate) fn client_trust(owner: &ObjectKey, label: &str) -> String {
-    format!("clients/{}/{}/{label}", owner.namespace, owner.name)
+    format!("validation/{}/{}/{label}", owner.namespace, owner.name)
 }
 
 /// Returns the name of the Secret with the OAuth2 client secret that an object configures.

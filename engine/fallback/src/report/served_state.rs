@@ -25,7 +25,8 @@ impl FallbackScope {
                 ResourceType::Cluster | ResourceType::Endpoints => kinds::SERVICE,
                 ResourceType::Secret => kinds::SECRET,
             };
-            let resource = self.configurations.wanted.get(refusal.kind, &refusal.resource);
+            // A resource that was never acknowledged is not published at all.
+            let resource = self.hold.desired(refusal.kind, &refusal.resource);
             let origins = resource.into_iter().flat_map(|resource| resource.origins.iter());
             let (own, others): (Vec<_>, Vec<_>) = origins.partition(|origin| *origin.kind == *kind);
             own.into_iter().chain(others).next().unwrap_or(&self.id.gateway).clone()

@@ -172,6 +172,9 @@ pub(crate) struct Fleet {
     streams: StreamTable,
     /// Tables of listeners that are closed because the required validation of client certificates is not available.
     unvalidated: BTreeSet<TableName>,
+    /// Tables of listeners that do not use the validation context of a policy: they are closed, or their Gateway requires
+    /// one.
+    without_policy_validation: BTreeSet<TableName>,
     dirty_hosts: BTreeSet<(TableName, Host)>,
     dirty_tables: BTreeSet<TableName>,
     dirty_listeners: bool,
@@ -210,6 +213,7 @@ impl Fleet {
             routes: BTreeMap::new(),
             streams: StreamTable::default(),
             unvalidated: BTreeSet::new(),
+            without_policy_validation: BTreeSet::new(),
             dirty_hosts: BTreeSet::new(),
             dirty_tables: BTreeSet::new(),
             dirty_listeners: true,
@@ -432,10 +436,7 @@ impl Fleet {
             }
             self.dirty_tables.insert(name);
         }
-        let serving = participating().filter(|listener| listener.state == ListenerState::Serving);
-        self.certificates = serving.clone().flat_map(|listener| listener.certificates.iter().cloned()).collect();
-        let trusts = serving.filter_map(|listener| listener.clients.as_ref()).map(|clients| clients.trust.resource());
-        self.trusts = trusts.map(|resource| (resource.name.clone(), Arc::new(resource))).collect();
+        self.set_secrets(&plan);
         let before = std::mem::replace(&mut self.plan, plan);
         self.validation_changed();
         clients::changed(self, before.identity());
@@ -444,6 +445,19 @@ impl Fleet {
             let routes: Vec<Arc<RoutePlan>> = self.routes.values().cloned().collect();
             routes.iter().for_each(|plan| self.put_routes(plan, |table| fresh.contains(table)));
         }
+    }
+
+    /// Sets the certificates and validation contexts of the listeners of a plan.
+    fn set_secrets(&mut self, plan: &GatewayPlan) {
+        let participating = || plan.all().filter(|listener| listener.state != ListenerState::Out);
+        let serving = participating().filter(|listener| listener.state == ListenerState::Serving);
+        self.certificates = serving.clone().flat_map(|listener| listener.certificates.iter().cloned()).collect();
+        let trusts = serving.filter_map(|listener| listener.clients.as_ref()).map(|clients| clients.trust.resource());
+        self.trusts = trusts.map(|resource| (resource.name.clone(), Arc::new(resource))).collect();
+        let without = |listener: &&ListenerPlan| {
+            listener.https && (listener.clients.is_some() || listener.state != ListenerState::Serving)
+        };
+        self.without_policy_validation = participating().filter(without).map(ListenerPlan::table).collect();
     }
 
     /// Marks the hosts of listeners that a missing validation of client certificates closes now, or no longer.
@@ -597,7 +611,7 @@ impl Fleet {
         let mut wanted: BTreeMap<_, _> =
             self.certificates().iter().filter_map(|key| self.certificate(key, secrets)).collect();
         wanted.extend(self.trusts.clone());
-        wanted.extend(self.levels.connections.trusts());
+        wanted.extend(self.levels.connections.trusts(&self.without_policy_validation));
         if self.dirty_listeners {
             self.filter_secrets = self.secrets_of_filters();
         }

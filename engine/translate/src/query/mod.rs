@@ -10,6 +10,7 @@ mod reports;
 mod routes;
 mod secured;
 mod uses;
+pub mod validations;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

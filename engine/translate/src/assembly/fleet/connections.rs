@@ -8,6 +8,7 @@ use bytes::Bytes;
 use holdfast_envoy::encode::{self, names};
 use holdfast_envoy::features::remote::Remote;
 use holdfast_envoy::inspect::chain_parts;
+use holdfast_envoy::model::table::TableName;
 use holdfast_graph::{Content, ObjectKey};
 use holdfast_xds::Resource;
 
@@ -81,9 +82,10 @@ impl Connections {
         all.collect()
     }
 
-    /// Returns the CA certificates for the validation of client certificates.
-    pub(crate) fn trusts(&self) -> impl Iterator<Item = (Arc<str>, Arc<Resource>)> {
-        let clients = self.tables.values().filter_map(|connection| connection.settings.clients());
+    /// Returns the validation contexts of client certificates, except those of the tables that do not use them.
+    pub(crate) fn trusts(&self, without: &BTreeSet<TableName>) -> impl Iterator<Item = (Arc<str>, Arc<Resource>)> {
+        let with = self.tables.iter().filter(|(table, _)| !without.contains(*table));
+        let clients = with.filter_map(|(_, connection)| connection.settings.clients());
         clients.map(|clients| clients.trust.resource()).map(|resource| (resource.name.clone(), Arc::new(resource)))
     }
 }
