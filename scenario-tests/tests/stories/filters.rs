@@ -1,9 +1,14 @@
-//! Header modifiers, CORS, mirrors and timeouts: filters that do not change the path.
+//! Header modifiers, CORS, mirrors, timeouts and retries: filters and settings that do not change the path.
+
+use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Result, ensure};
+use holdfast_scenario_tests::echo::Echo;
 use holdfast_scenario_tests::request::{Reply, get, request};
-use holdfast_scenario_tests::{Story, World, stories, until};
+use holdfast_scenario_tests::{HoldfastOptions, Story, World, manifests, stories, until};
 use hyper::Method;
+
+use crate::fallback::BACKFILL;
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -20,6 +25,8 @@ pub(crate) fn stories() -> Vec<Story> {
             several_mirrors,
             mirror_of_a_percentage,
             time_outs,
+            retries,
+            retries_stay_as_they_were_valid,
         ]
     )
 }
@@ -360,4 +367,87 @@ async fn time_outs(world: World) -> Result<()> {
     get(port, "/backend?delay=10s").answers(504).await?;
     get(port, "/never?delay=1s").reaches("echo").await?;
     Ok(())
+}
+
+/// Returns the number of requests that the backend receives for one request to a path.
+async fn tries(echo: &Echo, port: u16, path: &str, status: u16) -> Result<u64> {
+    let before = echo.received();
+    let answer = if path.contains("delay") { 504 } else { status };
+    get(port, path).header("x-echo-status", &status.to_string()).answers(answer).await?;
+    Ok(echo.received() - before)
+}
+
+async fn retries(world: World) -> Result<()> {
+    let echo = world.backend("echo").await?;
+    let half = world.pod(manifests::NAMESPACE, "half", "half").await?;
+    let closed = SocketAddr::from((Ipv4Addr::LOCALHOST, world.port()?));
+    world.write("half.yaml", manifests::service(manifests::NAMESPACE, "half", None, &[closed, half.address()]))?;
+    let port = world.gateway()?;
+    world.route(
+        "retries",
+        r"rules:
+- matches: [{path: {type: PathPrefix, value: /codes}}]
+  retry: {codes: [503], attempts: 2, backoff: 10ms}
+  backendRefs: [{name: echo, port: 8080}]
+- matches: [{path: {type: PathPrefix, value: /unset}}]
+  retry: {codes: [503], backoff: 10ms}
+  backendRefs: [{name: echo, port: 8080}]
+- matches: [{path: {type: PathPrefix, value: /slow}}]
+  retry: {attempts: 2, backoff: 10ms}
+  timeouts: {request: 60s, backendRequest: 300ms}
+  backendRefs: [{name: echo, port: 8080}]
+- matches: [{path: {type: PathPrefix, value: /half}}]
+  retry: {attempts: 5, backoff: 10ms}
+  backendRefs: [{name: half, port: 8080}]
+- backendRefs: [{name: echo, port: 8080}]",
+    )?;
+    let _holdfast = world.run().await?;
+    for path in ["/codes", "/unset", "/slow", "/"] {
+        get(port, path).comes_to_reach("echo").await?;
+    }
+    let expected = [
+        ("/codes", 503, 3),
+        ("/codes", 500, 1),
+        ("/unset", 503, 2),
+        ("/slow?delay=20s", 200, 3),
+        ("/slow", 503, 1),
+        ("/", 503, 1),
+    ];
+    for (path, status, count) in expected {
+        let found = tries(&echo, port, path, status).await?;
+        ensure!(found == count, "{path} with {status}: the backend received {found} requests instead of {count}");
+    }
+    get(port, "/half").comes_to_reach("half").await?;
+    for _ in 0..40 {
+        get(port, "/half").reaches("half").await?;
+    }
+    Ok(())
+}
+
+async fn retries_stay_as_they_were_valid(world: World) -> Result<()> {
+    let echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    let retry = |retry: &str| {
+        world.route("retries", &format!("rules: [{{retry: {retry}, backendRefs: [{{name: echo, port: 8080}}]}}]"))
+    };
+    retry("{codes: [503], attempts: 2, backoff: 10ms}")?;
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&BACKFILL)).await?;
+    get(port, "/").comes_to_reach("echo").await?;
+    ensure!(tries(&echo, port, "/", 503).await? == 3, "requests are not retried");
+    retry("{codes: [200], attempts: 2, backoff: 10ms}")?;
+    let diagnostics = format!("127.0.0.1:{}", holdfast.options.diagnostics);
+    until("the fault is reported", || async {
+        let status = world.command(&["status", "--diagnostics", &diagnostics]).await?.stdout;
+        ensure!(status.contains("spec.rules[0].retry.codes[0]: 200 is not between 400 and 599"), "{status}");
+        Ok(())
+    })
+    .await?;
+    ensure!(tries(&echo, port, "/", 503).await? == 3, "requests are not retried as before");
+    retry("{codes: [503], attempts: 1, backoff: 10ms}")?;
+    until("the correction is served", || async {
+        let found = tries(&echo, port, "/", 503).await?;
+        ensure!(found == 2, "the backend received {found} requests");
+        Ok(())
+    })
+    .await
 }

@@ -48,6 +48,7 @@ pub(crate) fn read<'a>(index: usize, rule: &'a GrpcRule, regexes: &Regexes) -> R
         filters,
         backends,
         timeouts: RouteTimeouts::default(),
+        retry: None,
         flaws,
     }
 }

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use super::conditions::{self, Of, Written};
 use super::filters::{self, Allowed};
+use super::retry;
 use super::rule::{ReadRule, rank};
 use crate::narrowing::{self, Ranked};
 
@@ -40,7 +41,8 @@ pub(crate) fn read<'a>(index: usize, rule: &'a HttpRule, regexes: &Regexes) -> R
     let filters = rule.filters.as_deref().unwrap_or_default();
     let filters = filters::of_rule(filters, Allowed::Http, &paths, !backends.is_empty(), &mut flaws);
     let timeouts = timeouts(rule, &mut flaws);
-    ReadRule { index, name: rule.name.as_deref(), matches, filters, backends, timeouts, flaws }
+    let retry = rule.retry.as_ref().map(|written| retry::read(written, &timeouts, &mut flaws));
+    ReadRule { index, name: rule.name.as_deref(), matches, filters, backends, timeouts, retry, flaws }
 }
 
 fn timeouts(rule: &HttpRule, flaws: &mut Vec<Flaw>) -> RouteTimeouts {

@@ -11,6 +11,7 @@ pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod infrastructure;
 pub(crate) mod parents;
+mod retry;
 mod rivals;
 pub(crate) mod route;
 pub(crate) mod rule;

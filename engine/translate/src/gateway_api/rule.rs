@@ -11,6 +11,7 @@ use holdfast_api::section::ObjectSection;
 use holdfast_api::settings::{Settings, body_for};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::Flaw;
+use holdfast_envoy::features::retry::RouteRetryPolicy;
 use holdfast_envoy::features::timeout::RouteTimeouts;
 use holdfast_envoy::model::{
     Action, BackendCluster, FixedResponse, Forward, PathMatch, PathRank, Precedence, Route, WeightedBackend,
@@ -45,6 +46,8 @@ pub(crate) struct ReadRule<'a> {
     pub(crate) backends: &'a [BackendRef],
     /// The timeouts.
     pub(crate) timeouts: RouteTimeouts,
+    /// The retries.
+    pub(crate) retry: Option<RouteRetryPolicy>,
     /// The flaws that keep the rule from being served.
     pub(crate) flaws: Vec<Flaw>,
 }
@@ -119,8 +122,8 @@ pub(crate) fn translate(
         (Some(redirect), _) => Action::Redirect(redirect),
         (None, Some((_, response))) => Action::Respond(response.clone()),
         (None, None) => {
-            let forward =
-                Forward { rewrite: rule.filters.rewrite, timeouts: rule.timeouts, mirrors, ..Forward::default() };
+            let (rewrite, timeouts, retry) = (rule.filters.rewrite, rule.timeouts, rule.retry);
+            let forward = Forward { rewrite, timeouts, retry, mirrors, ..Forward::default() };
             forward_or_answer(&place, resolved, forward, rule.backends.is_empty(), settings, &mut outcome)
         }
     };
@@ -237,7 +240,16 @@ pub(crate) fn unreadable(
 /// Returns a rule with nothing readable but its index and name.
 pub(crate) fn nothing_known<'a>(index: usize, name: Option<&'a str>) -> ReadRule<'a> {
     let (filters, timeouts) = (Filters::default(), RouteTimeouts::default());
-    ReadRule { index, name, matches: vec![Ranked::last()], filters, backends: &[], timeouts, flaws: Vec::new() }
+    ReadRule {
+        index,
+        name,
+        matches: vec![Ranked::last()],
+        filters,
+        backends: &[],
+        timeouts,
+        retry: None,
+        flaws: Vec::new(),
+    }
 }
 
 /// Translates a rule that Envoy refuses as written: it is replaced by a direct response, or left out.

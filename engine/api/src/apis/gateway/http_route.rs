@@ -27,6 +27,19 @@ pub struct HttpRule {
     pub backend_refs: Option<Vec<BackendRef>>,
     /// Time limits.
     pub timeouts: Option<HttpRouteRulesTimeouts>,
+    /// Retries, a field of the experimental channel.
+    pub retry: Option<HttpRetry>,
+}
+
+/// Retries of the requests of a rule.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct HttpRetry {
+    /// Response statuses that are retried, from 400 to 599.
+    pub codes: Option<Vec<i64>>,
+    /// Maximum number of retries, at least 1.
+    pub attempts: Option<i64>,
+    /// Base interval between retries, as a duration of Gateway API.
+    pub backoff: Option<Arc<str>>,
 }
 
 impl RouteRule for HttpRule {

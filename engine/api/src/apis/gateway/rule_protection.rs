@@ -21,12 +21,13 @@ const STREAM_BACKENDS: &str =
 
 impl Declare for HttpRule {
     fn declare(&self, sheet: &mut Sheet) {
-        let HttpRule { name, matches, filters, backend_refs, timeouts } = self;
+        let HttpRule { name, matches, filters, backend_refs, timeouts, retry } = self;
         sheet.free("name", "the name by which rules of two versions are compared", name);
         sheet.free("matches", MATCHES, matches);
         filters_of(filters.as_deref().unwrap_or_default(), sheet);
         backends_of(backend_refs.as_deref().unwrap_or_default(), sheet);
         sheet.free("timeouts", "how long requests may take", timeouts);
+        sheet.free("retry", "how often a backend is tried", retry);
     }
 }
 

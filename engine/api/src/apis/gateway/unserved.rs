@@ -5,11 +5,10 @@ use holdfast_graph::ObjectKey;
 use super::GROUP;
 
 /// The kind of the object, and the path of the field without indexes.
-const FIELDS: [(&str, &str); 9] = [
+const FIELDS: [(&str, &str); 8] = [
     ("Gateway", "spec.defaultScope"),
     ("GRPCRoute", "spec.rules[].sessionPersistence"),
     ("GRPCRoute", "spec.useDefaultGateways"),
-    ("HTTPRoute", "spec.rules[].retry"),
     ("HTTPRoute", "spec.rules[].sessionPersistence"),
     ("HTTPRoute", "spec.useDefaultGateways"),
     ("TCPRoute", "spec.useDefaultGateways"),
