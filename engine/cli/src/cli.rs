@@ -19,6 +19,7 @@ use super::commands::envoys::EnvoysArgs;
 use super::commands::explain::ExplainArgs;
 use super::commands::log_level::LogLevelArgs;
 use super::commands::man::ManArgs;
+use super::commands::migrate::MigrateArgs;
 use super::commands::probe::ProbeArgs;
 use super::commands::run::RunArgs;
 use super::commands::status::Diagnostics;
@@ -36,7 +37,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 success; 1 a failure, findings of `check`, a request that `explain` reports as \
+const EXIT_CODES: &str = "Exit codes: 0 success; 1 a failure, findings of `check`, a change that `migrate` reports, a request that `explain` reports as \
                           not served, or an object that `status` reports as not current; 2 a command line that is \
                           not valid, or nothing to check; 3 `status` cannot reach Holdfast, `check` cannot list the objects of a cluster, or `explain` cannot \
                           evaluate a condition.\nEvery flag can be set in the environment as \
@@ -62,6 +63,16 @@ pub enum Command {
                             in it), or no store to check against. 3: the objects of the cluster cannot be listed."
     )]
     Check(CheckArgs),
+    /// Report what to change in manifests of Contour, kgateway or Kong
+    #[command(
+        long_about = "Report what to change in manifests of Contour, kgateway or Kong: fields with another meaning, \
+                            kinds, fields and annotations that are not served, and what to write instead. Nothing is \
+                            written.\n\nName all manifests of the gateway, and set the flags that Holdfast will \
+                            have. Missing objects and conflicts are reported by `holdfast check`.\n\nExit code 0: \
+                            nothing to change. 1: something must be changed. 2: there is nothing to read (no such \
+                            path, or no manifest in it)."
+    )]
+    Migrate(MigrateArgs),
     /// Print the Envoy configuration (xDS resources) of each Gateway
     #[command(
         long_about = "Print the Envoy configuration (xDS resources) of each Gateway, in an order that is always \

@@ -20,6 +20,7 @@ pub mod failure;
 mod finding;
 mod headings;
 pub mod kubernetes;
+mod lines;
 pub mod log;
 mod log_tail;
 pub mod manifests;

@@ -40,6 +40,8 @@ pub(crate) struct OfflineStart {
     pub(crate) incarnations: Option<Incarnations>,
     /// Events that the engine processes first.
     pub(crate) events: Vec<Event>,
+    /// Keeps the documents as they were written, and edits the events of the manifests before they are translated.
+    pub(crate) edit: Option<fn(&mut Vec<Event>)>,
     /// The objects of a cluster, to which the manifests are applied. With them, there may be no manifests.
     pub(crate) cluster: Option<ClusterObjects>,
 }
@@ -49,10 +51,13 @@ pub(crate) struct OfflineStart {
 /// # Errors
 /// As for [`translate`].
 pub(crate) fn translate_after(paths: &[PathBuf], settings: Settings, before: OfflineStart) -> Result<Offline, Failure> {
-    let OfflineStart { incarnations, events: before, cluster } = before;
+    let OfflineStart { incarnations, events: before, edit, cluster } = before;
     let incarnations = incarnations.unwrap_or_else(Incarnations::in_memory);
     let roots = manifests::roots("PATH", paths, Readings::Once)?;
     let mut manifests = Manifests::new(roots, incarnations, Readings::Once);
+    if edit.is_some() {
+        manifests = manifests.keeping_documents();
+    }
     let mut reading = manifests.read();
     if reading.files == 0 && reading.problems.is_empty() && !(paths.is_empty() && cluster.is_some()) {
         let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
@@ -64,6 +69,9 @@ pub(crate) fn translate_after(paths: &[PathBuf], settings: Settings, before: Off
     let clock = Event::Clock(u64::try_from(now).unwrap_or(u64::MAX));
     engine.handle(std::iter::once(clock).chain(before).collect());
     let mut events = std::mem::take(&mut reading.events);
+    if let Some(edit) = edit {
+        edit(&mut events);
+    }
     let mut keys = Vec::new();
     if let Some(mut cluster) = cluster {
         applied::apply(&mut events, &mut cluster);

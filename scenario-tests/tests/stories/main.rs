@@ -27,6 +27,7 @@ mod in_ci;
 mod limits;
 mod matching;
 mod metrics;
+mod migrate;
 mod misspelt;
 mod narrowed;
 mod odd_values;
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         limits::stories(),
         matching::stories(),
         metrics::stories(),
+        migrate::stories(),
         misspelt::stories(),
         narrowed::stories(),
         odd_values::stories(),

@@ -15,6 +15,7 @@ pub mod envoys;
 pub mod explain;
 pub mod log_level;
 pub mod man;
+pub mod migrate;
 pub mod probe;
 pub mod run;
 pub mod status;
@@ -35,6 +36,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Run(args) => run::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Check(args) => check::run(args),
+        Command::Migrate(args) => migrate::run(&args),
         Command::Translate(args) => translate::run(args),
         Command::Explain(args) => explain::run(&args),
         Command::Diff(args) => diff::run(&args),

@@ -36,6 +36,28 @@ pub struct ManifestEntry {
     pub marks: Option<FieldMarks>,
 }
 
+/// What is kept of the documents of a file, besides the objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptOfManifest {
+    /// Nothing.
+    Objects,
+    /// The positions of all fields, for reports about objects.
+    Marks,
+    /// The same, and the documents as they were written, also of kinds that are not read.
+    Documents,
+}
+
+/// A document as it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ManifestDocument {
+    /// The file, as the user named it.
+    pub file: Arc<str>,
+    /// The content.
+    pub value: Value,
+    /// The positions of its fields.
+    pub marks: FieldMarks,
+}
+
 /// The contents of a file.
 #[derive(Debug, Default)]
 pub struct ManifestContents {
@@ -45,6 +67,8 @@ pub struct ManifestContents {
     pub problems: Vec<Problem>,
     /// Objects of kinds that are not read, with their positions.
     pub foreign: Vec<Problem>,
+    /// The documents of objects of all kinds, in order, if they are kept.
+    pub documents: Vec<ManifestDocument>,
     /// Whether the whole file parsed. If not, missing objects are not known to be deleted.
     pub complete: bool,
     /// Whether a document with an unidentifiable object exists.
@@ -63,8 +87,8 @@ impl ManifestContents {
     }
 }
 
-/// The objects in the text of a file. `keep_marks` keeps the positions of all fields, for reports.
-pub fn contents(file: &Arc<str>, bytes: &[u8], keep_marks: bool) -> ManifestContents {
+/// The objects in the text of a file.
+pub fn contents(file: &Arc<str>, bytes: &[u8], kept: KeptOfManifest) -> ManifestContents {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.trim_start_matches('\u{feff}'),
         Err(error) => {
@@ -86,7 +110,7 @@ pub fn contents(file: &Arc<str>, bytes: &[u8], keep_marks: bool) -> ManifestCont
         };
         contents.problems.push(Problem { file: file.clone(), line, column, message });
     }
-    let mut reader = ManifestReader { file, keep_marks, contents };
+    let mut reader = ManifestReader { file, kept, contents };
     for document in documents {
         reader.document(document.value, document.marks, &document.defects, 0);
     }
@@ -106,7 +130,7 @@ fn has_template_action(text: &str, line: u32) -> bool {
 
 struct ManifestReader<'a> {
     file: &'a Arc<str>,
-    keep_marks: bool,
+    kept: KeptOfManifest,
     contents: ManifestContents,
 }
 
@@ -164,6 +188,10 @@ impl ManifestReader<'_> {
         let bytes = size(&value);
         let content = content_hash(&value);
         let too_large = bytes > OBJECT_BYTES_MAX;
+        if self.kept == KeptOfManifest::Documents {
+            let (file, value, marks) = (self.file.clone(), value.clone(), marks.clone());
+            self.contents.documents.push(ManifestDocument { file, value, marks });
+        }
         let decoded = if too_large {
             unusable(&value, &source, |key| {
                 let message =
@@ -184,7 +212,7 @@ impl ManifestReader<'_> {
                 return self.problem(&marks, message);
             }
         };
-        let marks = self.keep_marks.then_some(marks);
+        let marks = (self.kept != KeptOfManifest::Objects).then_some(marks);
         self.contents.entries.push(Arc::new(ManifestEntry { key, object, faults, content, source, marks }));
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use holdfast_engine::health::locate_fields;
 use holdfast_engine::health::view::{HealthFinding, ObjectAtFault};
 
-use super::entry::{ManifestEntry, contents};
+use super::entry::{KeptOfManifest, ManifestEntry, contents};
 
 /// Maximum number of files that are read again for one page.
 const REREAD_FILES_MAX: usize = 20;
@@ -50,7 +50,7 @@ fn read(file: &Arc<str>) -> Vec<Arc<ManifestEntry>> {
     let mut bytes = Vec::new();
     let read = is_small.then(|| File::open(path).and_then(|file| file.take(REREAD_BYTES_MAX).read_to_end(&mut bytes)));
     match read {
-        Some(Ok(_)) => contents(file, &bytes, true).entries,
+        Some(Ok(_)) => contents(file, &bytes, KeptOfManifest::Marks).entries,
         Some(Err(_)) | None => Vec::new(),
     }
 }

@@ -15,7 +15,7 @@ use holdfast_engine::engine::Event;
 use holdfast_engine::watching::DeletionGuard;
 use holdfast_graph::ObjectKey;
 
-use super::entry::{ManifestContents, ManifestEntry, contents};
+use super::entry::{KeptOfManifest, ManifestContents, ManifestDocument, ManifestEntry, contents};
 use super::files::{self, Lost, LostPaths, ManifestFile, Readings, Root, STDIN, Signature};
 use super::held::DelayedDeletion;
 use super::{Incarnations, Problem};
@@ -38,6 +38,7 @@ pub struct Manifests {
     roots: Vec<Root>,
     /// Reports, which read once, need the positions of all fields.
     readings: Readings,
+    kept: KeptOfManifest,
     guard: DeletionGuard,
     incarnations: Incarnations,
     /// By root index and path, which is the order of precedence of definitions.
@@ -99,7 +100,18 @@ impl Manifests {
     pub fn new(roots: Vec<Root>, incarnations: Incarnations, readings: Readings) -> Self {
         let (files, reported, unread) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
         let (guard, missing_since) = (DeletionGuard::new(true), None);
-        Self { roots, readings, guard, incarnations, files, reported, unread, missing_since, first: true }
+        let kept = if readings == Readings::Once { KeptOfManifest::Marks } else { KeptOfManifest::Objects };
+        Self { roots, readings, kept, guard, incarnations, files, reported, unread, missing_since, first: true }
+    }
+
+    /// Keeps the documents as they were written.
+    pub(crate) fn keeping_documents(self) -> Self {
+        Self { kept: KeptOfManifest::Documents, ..self }
+    }
+
+    /// The documents as they were written, if they are kept, in the order of files.
+    pub(crate) fn documents(&self) -> impl Iterator<Item = &ManifestDocument> {
+        self.files.values().flat_map(|file| &file.contents.documents)
     }
 
     /// Replaces the guard against mass deletion.
@@ -211,7 +223,7 @@ impl Manifests {
                 last.map(|last| File { signature: found.signature.clone(), restless_since: None, ..last })
             }
             Ok((bytes, hash)) => {
-                let new = contents(&found.name, &bytes, self.readings == Readings::Once);
+                let new = contents(&found.name, &bytes, self.kept);
                 let new = self.doubt_emptied(&found.name, last.as_ref(), new);
                 let in_place = last.as_ref().is_some_and(|last| last.signature.is_same_file(&found.signature));
                 let before = last.map(|last| last.everything().cloned().collect()).unwrap_or_default();

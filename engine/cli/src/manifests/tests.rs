@@ -224,7 +224,7 @@ fn documents_that_are_no_objects_are_problems_of_their_place() {
 #[test]
 fn two_objects_in_one_document_and_misspelt_groups_lose_their_names() {
     let contents = |text: &str| {
-        let found = super::entry::contents(&"a.yaml".into(), text.as_bytes(), false);
+        let found = super::entry::contents(&"a.yaml".into(), text.as_bytes(), super::entry::KeptOfManifest::Objects);
         (found.entries.len(), found.certain(), found.problems.into_iter().map(|one| one.message).collect::<Vec<_>>())
     };
     let twice =

@@ -6,7 +6,7 @@ use holdfast_fallback::view::Identity;
 use holdfast_graph::Detected;
 
 use super::against::Against;
-use super::lines::Lines;
+use crate::lines::Lines;
 
 /// Maximum number of names that are listed; of more names only the number is shown.
 const NAMES_SHOWN_MAX: usize = 10;

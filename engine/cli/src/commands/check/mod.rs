@@ -9,7 +9,6 @@ mod against;
 mod cluster;
 mod instead;
 mod junit;
-mod lines;
 mod meant;
 mod report;
 mod sarif;

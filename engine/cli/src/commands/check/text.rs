@@ -10,8 +10,8 @@ use holdfast_engine::report::{ListenerView, ReplacementView};
 use serde_json::Value;
 
 use super::instead;
-use super::lines::Lines;
 use super::report::{CheckFinding, CheckSeverity, Report};
+use crate::lines::Lines;
 
 /// The report as lines. Findings are last, where a terminal shows them.
 pub(super) fn format(report: &Report) -> String {

@@ -6,24 +6,24 @@ use crate::printable::plain;
 
 /// The lines so far.
 #[derive(Debug, Default)]
-pub(super) struct Lines(String);
+pub(crate) struct Lines(String);
 
 impl Lines {
     /// Adds a line.
-    pub(super) fn add(&mut self, line: Arguments<'_>) {
+    pub(crate) fn add(&mut self, line: Arguments<'_>) {
         self.0.push_str(&plain(&line.to_string()));
         self.0.push('\n');
     }
 
     /// Adds an empty line, unless the text is empty.
-    pub(super) fn part(&mut self) {
+    pub(crate) fn part(&mut self) {
         if !self.0.is_empty() {
             self.0.push('\n');
         }
     }
 
     /// All lines.
-    pub(super) fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         self.0
     }
 }

@@ -1,0 +1,136 @@
+//! Rules for the objects of users of kgateway. Its policies are served; the rules are about what differs from kgateway,
+//! as `docs/reference/kgateway.md` lists it, and about kinds that are not read.
+
+use holdfast_api::apis::{gateway, kgateway, kinds};
+use serde_json::Value;
+
+use super::{MigrationRule, RuleCase, RuleCondition, RulePlace, RuleSubject};
+
+const ROUTES: RuleSubject = RuleSubject::Kinds(gateway::GROUP, &[kinds::HTTP_ROUTE, kinds::GRPC_ROUTE]);
+const BACKEND_REFS: RulePlace = RulePlace::Field("spec.rules[].backendRefs[].kind");
+const PARAMETERS: &str = "Holdfast does not read GatewayParameters";
+const PARAMETER_MAP: &str = "a ConfigMap with the entry parameters.yaml";
+
+const fn of(kinds: &'static [&'static str]) -> RuleSubject {
+    RuleSubject::Kinds(kgateway::GROUP, kinds)
+}
+
+const fn kind(kinds: &'static [&'static str], message: &'static str) -> MigrationRule {
+    MigrationRule::not_served(of(kinds), RulePlace::Object, RuleCondition::Always, message)
+}
+
+/// The rules.
+pub(in super::super) const RULES: &[MigrationRule] = &[
+    MigrationRule::differs(
+        of(&[kinds::TRAFFIC_POLICY]),
+        RulePlace::Field("spec.rbac.action"),
+        RuleCondition::Is(&["Deny"]),
+        "a condition can be undefined, for example because a header is missing: kgateway allows such a request \
+         through a Deny; here it is denied",
+    )
+    .instead(
+        "conditions that are never undefined",
+        "matchExpressions: [\"'role' in request.headers && request.headers['role'] == 'banned'\"]",
+    ),
+    MigrationRule::differs(
+        of(&[kinds::BACKEND_CONFIG_POLICY]),
+        RulePlace::Field("spec.tls"),
+        RuleCondition::If(is_without_alpn),
+        "without alpnProtocols, kgateway offers HTTP/2 and HTTP/1.1; here the protocol of the Service decides",
+    )
+    .instead("alpnProtocols, if the HTTP version is to be negotiated", "tls: {alpnProtocols: [h2, http/1.1]}"),
+    MigrationRule::not_served(
+        of(&[kinds::BACKEND_CONFIG_POLICY]),
+        RulePlace::Field("spec.loadBalancer.localityType"),
+        RuleCondition::Is(&["WeightedLb"]),
+        "it has no effect: the endpoints of a backend are one locality",
+    )
+    .instead("nothing: remove the field", ""),
+    MigrationRule::differs(
+        of(&[kinds::GATEWAY_EXTENSION]),
+        RulePlace::Field("spec.extProc.routeCacheAction"),
+        RuleCondition::Is(&["FromResponse"]),
+        "the service cannot make Envoy select another route: FromResponse is served like Retain",
+    ),
+    MigrationRule::not_served(
+        RuleSubject::Any,
+        RulePlace::Annotations { domain: "kgateway.dev", except: &["kgateway.dev/policy-weight"] },
+        RuleCondition::Always,
+        "Holdfast reads no other annotation of kgateway than kgateway.dev/policy-weight",
+    ),
+    MigrationRule::not_served(
+        ROUTES,
+        BACKEND_REFS,
+        RuleCondition::Is(&[kinds::HTTP_ROUTE]),
+        "Holdfast does not delegate to other routes: its share of the requests gets an error response",
+    )
+    .instead(
+        "parentRefs to the Gateway in the other route, with the whole path in its matches",
+        "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: child}, spec: {parentRefs: [{name: \
+         public}], rules: [{matches: [{path: {type: PathPrefix, value: /shop/cart}}], backendRefs: [{name: cart, port: \
+         80}]}]}}",
+    ),
+    MigrationRule::not_served(
+        ROUTES,
+        BACKEND_REFS,
+        RuleCondition::Is(&["InferencePool"]),
+        "Holdfast does not read InferencePools: its share of the requests gets an error response",
+    ),
+    MigrationRule::not_served(
+        ROUTES,
+        BACKEND_REFS,
+        RuleCondition::Is(&["Hostname"]),
+        "Holdfast does not read ServiceEntries of Istio: its share of the requests gets an error response",
+    )
+    .instead(
+        "a Backend with the name",
+        "{apiVersion: gateway.kgateway.dev/v1alpha1, kind: Backend, metadata: {name: external}, spec: {static: {hosts: \
+         [{host: api.example.com, port: 443}]}}}",
+    ),
+    MigrationRule::not_served(
+        ROUTES,
+        RulePlace::Field("spec.parentRefs[].kind"),
+        RuleCondition::Is(&[kinds::SERVICE]),
+        "Holdfast serves Gateways and ListenerSets, and no mesh: the route is not attached to a Service",
+    )
+    .instead("a parentRef to a Gateway", "parentRefs: [{name: public, namespace: infra}]"),
+    MigrationRule::not_served(
+        RuleSubject::Any,
+        RulePlace::Label("istio.io/use-waypoint"),
+        RuleCondition::Always,
+        "Holdfast has no waypoint proxies",
+    ),
+    kind(&["GatewayParameters"], PARAMETERS).instead(
+        PARAMETER_MAP,
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: envoys}, data: {parameters.yaml: \"{replicas: 3, service: \
+         {type: LoadBalancer}}\"}}",
+    ),
+    MigrationRule::not_served(
+        RuleSubject::Kinds(gateway::GROUP, &[kinds::GATEWAY]),
+        RulePlace::Field("spec.infrastructure.parametersRef.kind"),
+        RuleCondition::Is(&["GatewayParameters"]),
+        PARAMETERS,
+    )
+    .instead(PARAMETER_MAP, "parametersRef: {group: '', kind: ConfigMap, name: envoys}"),
+    MigrationRule::not_served(
+        RuleSubject::Kinds(gateway::GROUP, &[kinds::GATEWAY_CLASS]),
+        RulePlace::Field("spec.parametersRef.kind"),
+        RuleCondition::Is(&["GatewayParameters"]),
+        PARAMETERS,
+    )
+    .instead(PARAMETER_MAP, "parametersRef: {group: '', kind: ConfigMap, name: envoys, namespace: holdfast-system}"),
+    kind(&["HTTPListenerPolicy"], "Holdfast does not read this kind").instead(
+        "a ListenerPolicy with the settings in spec.default.httpSettings",
+        "{apiVersion: gateway.kgateway.dev/v1alpha1, kind: ListenerPolicy, metadata: {name: public}, spec: {targetRefs: \
+         [{group: gateway.networking.k8s.io, kind: Gateway, name: public}], default: {httpSettings: {useRemoteAddress: \
+         true}}}}",
+    ),
+    kind(
+        &["AgentgatewayBackend", "AgentgatewayParameters", "AgentgatewayPolicy"],
+        "Holdfast configures Envoys and no agentgateway",
+    ),
+];
+
+fn is_without_alpn(case: &RuleCase<'_>) -> bool {
+    case.value.as_object().is_some_and(|tls| tls.get("alpnProtocols").is_none_or(Value::is_null))
+}
