@@ -24,6 +24,7 @@ impl Engine {
                 labels: plan.infrastructure.labels.clone(),
                 annotations: plan.infrastructure.annotations.clone(),
                 ports: self.translator.ports(key),
+                address: plan.balanced,
                 parameters: plan.infrastructure.parameters.clone(),
             })
         };
@@ -79,6 +80,9 @@ impl Engine {
         }
         match provisioned {
             None => Condition::unknown("Programmed", "Pending", "the Deployment of its Envoys is not created yet"),
+            Some(provisioned) if let Some(message) = without_requested(plan, &provisioned.addresses) => {
+                Condition::new("Programmed", false, "AddressNotUsable", message)
+            }
             Some(provisioned) if provisioned.addresses.is_empty() => {
                 let message = "its Service has no address yet; the load balancer controller of the cluster assigns \
                                the address of a Service of type LoadBalancer";
@@ -94,6 +98,23 @@ impl Engine {
             Some(_) => programmed,
         }
     }
+}
+
+/// Returns a message if the load balancer has not assigned the address that the Gateway requests.
+fn without_requested(plan: &GatewayPlan, assigned: &[Address]) -> Option<String> {
+    let requested = plan.balanced?;
+    if assigned.iter().any(|address| address.value.parse() == Ok(requested)) {
+        return None;
+    }
+    let assigned: Vec<&str> = assigned.iter().map(|address| address.value.as_str()).collect();
+    let instead = match &assigned[..] {
+        [] => "no client can reach the Gateway".to_owned(),
+        assigned => format!("clients reach the Gateway at {}", assigned.join(", ")),
+    };
+    Some(format!(
+        "the load balancer of the cluster has not assigned the address {requested} of spec.addresses: {instead}; see \
+         the events of the Service, and request an address that the load balancer has, or none"
+    ))
 }
 
 #[cfg(test)]
@@ -140,6 +161,25 @@ mod tests {
         assert!(status.to_string().contains("`kubectl logs -n infra deployment/g-holdfast -c envoy`"), "{status}");
         engine.handle(vec![Event::Provisioned(key, None)]);
         assert_eq!(reason_and_addresses(&engine), ("Pending".into(), vec![]));
+    }
+
+    #[test]
+    fn a_gateway_is_programmed_at_the_address_that_it_requests() {
+        let objects = OBJECTS.replace("listeners:", "addresses: [{value: '2001:db8::1'}], listeners:");
+        let mut engine = testing::engine(&objects, Settings { provision: true, ..Settings::default() });
+        let plane = engine.data_planes().swap_remove(0);
+        assert_eq!(plane.address, "2001:db8::1".parse().ok());
+        let mut programmed = |addresses: &[&str]| {
+            let addresses = addresses.iter().map(|address| Address::of(address)).collect();
+            engine.handle(vec![Event::Provisioned(
+                plane.gateway.clone(),
+                Some(Provisioned { addresses, problem: None }),
+            )]);
+            reason_and_addresses(&engine).0
+        };
+        assert_eq!(programmed(&[]), "AddressNotUsable");
+        assert_eq!(programmed(&["192.0.2.1"]), "AddressNotUsable");
+        assert_eq!(programmed(&["192.0.2.1", "2001:DB8:0::1"]), "Pending");
     }
 
     #[test]

@@ -64,9 +64,12 @@ pub const CONTROLLERS: Tool = Tool {
     any_release: false,
 };
 
+/// The release of Gateway API, of its CRDs and of its conformance suite.
+pub const GATEWAY_API: &str = "1.6.1";
+
 /// The release of the conformance suite of Gateway API; the last number counts changes of the program here, which the
 /// cache folder then has beside the earlier one.
-const SUITE_RELEASE: &str = "1.6.1-1";
+const SUITE_RELEASE: &str = "1.6.1-2";
 
 /// The conformance suite of Gateway API, as a Go test binary.
 pub const SUITE: Tool = Tool {

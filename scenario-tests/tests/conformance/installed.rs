@@ -6,19 +6,21 @@ use holdfast_scenario_tests::kubernetes::{Cluster, chart, tools};
 use holdfast_scenario_tests::{World, binary, envoy, until};
 use serde_json::Value;
 
+use super::variant::Variant;
+
 /// The namespace of Holdfast.
 pub(super) const NAMESPACE: &str = "holdfast";
 /// The name of the xDS server.
 pub(super) const SERVER: &str = "holdfast.holdfast.svc";
 /// The values of the chart.
-const VALUES: &str = "xds.tls.source=helm,xds.tokens.issuer=https://kubernetes.default.svc,persistence.enabled=false,\
-                      featureGates.FallbackConfiguration=true,fallback.useLastValidConfig=true";
+const VALUES: &str = "xds.tls.source=helm,xds.tokens.issuer=https://kubernetes.default.svc,persistence.enabled=false";
 
 /// Installs the chart.
-pub(super) async fn install(world: &World, cluster: &Cluster) -> Result<()> {
+pub(super) async fn install(world: &World, cluster: &Cluster, variant: Variant) -> Result<()> {
     let (folder, kubeconfig) = (chart::chart().display().to_string(), cluster.kubeconfig().display().to_string());
     let release = ["install", "holdfast", &folder, "--kubeconfig", &kubeconfig];
-    let place = ["--namespace", NAMESPACE, "--create-namespace", "--set", VALUES];
+    let values = format!("{VALUES}{}", variant.values());
+    let place = ["--namespace", NAMESPACE, "--create-namespace", "--set", &values];
     let finished = chart::helm(world, &[&release[..], &place[..]].concat()).await?;
     ensure!(finished.code == Some(0), "{}", finished.output());
     Ok(())

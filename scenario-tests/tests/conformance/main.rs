@@ -5,8 +5,10 @@
 //! the run.
 
 mod installed;
+mod report;
 mod results;
 mod suite;
+mod variant;
 
 use std::process::ExitCode;
 use std::time::Duration;

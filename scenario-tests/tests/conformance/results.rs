@@ -45,16 +45,29 @@ pub(super) fn failures(log: &str) -> String {
     log.lines().filter(is_shown).map(|line| format!("{line}\n")).collect()
 }
 
-/// The names of the tests of each profile.
-pub(super) type Profiles = BTreeMap<String, Vec<String>>;
+/// The profiles by name.
+pub(super) type Profiles = BTreeMap<String, Profile>;
 
-/// Returns the profiles of a log of the test `TestProfiles`: lines `PROFILE NAME TEST`.
+/// A profile: a set of features.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Profile {
+    /// The tests by name, each with whether it is a core test.
+    pub(super) tests: BTreeMap<String, bool>,
+    /// The features by name, each with whether it is a core feature.
+    pub(super) features: BTreeMap<String, bool>,
+}
+
+/// Returns the profiles of a log of the test `TestProfiles`: lines `TEST PROFILE SUPPORT NAME` and
+/// `FEATURE PROFILE SUPPORT NAME`, where the support is `core` or `extended`.
 pub(super) fn profiles(log: &str) -> Profiles {
     let mut profiles = Profiles::new();
-    for line in log.lines().filter_map(|line| line.strip_prefix("PROFILE ")) {
-        if let Some((profile, test)) = line.split_once(' ') {
-            profiles.entry(profile.to_owned()).or_default().push(test.to_owned());
-        }
+    for line in log.lines() {
+        let [what @ ("TEST" | "FEATURE"), profile, support, name] = line.split(' ').collect::<Vec<_>>()[..] else {
+            continue;
+        };
+        let profile = profiles.entry(profile.to_owned()).or_default();
+        let names = if what == "TEST" { &mut profile.tests } else { &mut profile.features };
+        names.insert(name.to_owned(), support == "core");
     }
     profiles
 }
@@ -64,13 +77,13 @@ pub(super) fn profiles(log: &str) -> Profiles {
 pub(super) fn table(profiles: &Profiles, run: &[TestResult]) -> String {
     let mut table = "\n| Profile | Test | Result | Duration |\n| --- | --- | --- | --- |\n".to_owned();
     let mut summary = "\n| Profile | Passed | Failed |\n| --- | --- | --- |\n".to_owned();
-    for (profile, tests) in profiles {
-        let of_profile: Vec<_> = run.iter().filter(|test| tests.contains(&test.name)).collect();
-        for TestResult { name, result, duration } in &of_profile {
-            let _ = writeln!(table, "| {profile} | {name} | {result} | {duration} |");
+    for (name, profile) in profiles {
+        let of_profile: Vec<_> = run.iter().filter(|test| profile.tests.contains_key(&test.name)).collect();
+        for TestResult { name: test, result, duration } in &of_profile {
+            let _ = writeln!(table, "| {name} | {test} | {result} | {duration} |");
         }
         let count = |result: &str| of_profile.iter().filter(|test| test.result == result).count();
-        let _ = writeln!(summary, "| {profile} | {} | {} |", count("PASS"), count("FAIL"));
+        let _ = writeln!(summary, "| {name} | {} | {} |", count("PASS"), count("FAIL"));
     }
     table + &summary
 }

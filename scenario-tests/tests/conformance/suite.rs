@@ -1,16 +1,18 @@
 //! A run of the suite.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::kubernetes::node::{NODE, Node};
+use holdfast_scenario_tests::kubernetes::node::{NODE, Node, requestable};
 use holdfast_scenario_tests::kubernetes::{Cluster, start_controllers, tools};
 use holdfast_scenario_tests::process::Process;
 use holdfast_scenario_tests::{Story, World, stories};
 
 use super::installed::{NAMESPACE, SERVER, features, image, install};
+use super::report::{self, REPORTS};
 use super::results::{Profiles, TestResult, begun, failures, profiles, results, table};
+use super::variant::Variant;
 
 /// Environment variable with the name of a single test to run.
 const TEST: &str = "HOLDFAST_CONFORMANCE_TEST";
@@ -27,16 +29,20 @@ pub(super) fn stories() -> Vec<Story> {
 }
 
 async fn every_test_of_a_claimed_feature_passes(world: World) -> Result<()> {
+    let variant = Variant::find()?;
     let cluster = Cluster::start(&world).await?;
     let _controllers = start_controllers(&world, &cluster)?;
-    install(&world, &cluster).await?;
+    variant.prepare(&cluster).await?;
+    install(&world, &cluster, variant).await?;
     let node_address = NODE.to_string();
     let hosts = [(SERVER, node_address.as_str())];
     let mut node = Node::start(&world, &cluster, image, NAMESPACE, &hosts).await?;
     let run = async {
-        let features = features(&cluster).await?;
-        eprintln!("features of the GatewayClass: {}", features.join(", "));
-        run(&world, &cluster).await
+        let claimed = features(&cluster).await?;
+        eprintln!("{variant:?}; features of the GatewayClass: {}", claimed.join(", "));
+        let features = [claimed, variant.features().iter().map(|name| (*name).to_owned()).collect()].concat();
+        run(&world, &cluster, variant, &features).await?;
+        variant.check(&cluster).await
     };
     let outcome = tokio::select! {
         outcome = run => outcome,
@@ -48,8 +54,8 @@ async fn every_test_of_a_claimed_feature_passes(world: World) -> Result<()> {
     outcome
 }
 
-/// Runs the suite with the features that the GatewayClass has; fails unless all tests of them pass.
-async fn run(world: &World, cluster: &Cluster) -> Result<()> {
+/// Runs the suite with these features; fails unless all tests of them pass.
+async fn run(world: &World, cluster: &Cluster, variant: Variant, features: &[String]) -> Result<()> {
     let profiles = list(world).await?;
     let names: Vec<&str> = profiles.keys().map(String::as_str).collect();
     let mut arguments = vec![
@@ -59,9 +65,14 @@ async fn run(world: &World, cluster: &Cluster) -> Result<()> {
         "-gateway-class=holdfast".to_owned(),
         format!("-conformance-profiles={}", names.join(",")),
         format!("-timeout-config-overrides={TIMEOUTS}"),
+        format!("-conformance-options-file={}", options(world)?.display()),
         // The cluster ends with the story.
         "-cleanup-base-resources=false".to_owned(),
     ];
+    if !variant.features().is_empty() {
+        // Without this argument, the suite reads the features of the GatewayClass.
+        arguments.push(format!("-supported-features={}", features.join(",")));
+    }
     if let Ok(test) = std::env::var(TEST) {
         arguments.push(format!("-run-test={test}"));
     }
@@ -88,6 +99,9 @@ async fn run(world: &World, cluster: &Cluster) -> Result<()> {
     let results = results(&log);
     let run: Vec<TestResult> = results.iter().filter(|test| test.has_run()).cloned().collect();
     print!("{}", table(&profiles, &run));
+    if let Some(folder) = std::env::var_os(REPORTS).filter(|_| std::env::var_os(TEST).is_none()) {
+        report::write(Path::new(&folder), variant, &profiles, &run, features)?;
+    }
     let failed: Vec<&str> = run.iter().filter(|test| test.result == "FAIL").map(|test| test.name.as_str()).collect();
     ensure!(
         failed.is_empty(),
@@ -101,6 +115,18 @@ async fn run(world: &World, cluster: &Cluster) -> Result<()> {
     ensure!(status.success(), "the suite failed outside of its tests: {status}");
     ensure!(!run.is_empty(), "no test has run");
     Ok(())
+}
+
+/// Writes the options of the suite without flags of their own: addresses that Gateways can request, and cannot.
+fn options(world: &World) -> Result<PathBuf> {
+    let file = world.folder().join("options.yaml");
+    let usable = requestable()?;
+    let text = format!(
+        "usableNetworkAddresses: [{{type: IPAddress, value: {usable}}}]\n\
+         unusableNetworkAddresses: [{{type: IPAddress, value: 203.0.113.1}}]\n"
+    );
+    std::fs::write(&file, text)?;
+    Ok(file)
 }
 
 /// Returns the tests of each profile.

@@ -49,7 +49,8 @@ const SUPPORTED: [&str; 42] = [
     "UDPRoute",
 ];
 /// Further features where Holdfast creates Envoys for Gateways.
-const WITH_DATA_PLANES: [&str; 2] = ["GatewayAddressEmpty", "GatewayInfrastructurePropagation"];
+const WITH_DATA_PLANES: [&str; 3] =
+    ["GatewayAddressEmpty", "GatewayInfrastructurePropagation", "GatewayStaticAddresses"];
 
 /// Returns the supported features, in order. `provision`: whether Holdfast creates Envoys for Gateways.
 pub fn supported(provision: bool) -> Vec<&'static str> {

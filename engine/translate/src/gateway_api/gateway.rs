@@ -14,7 +14,8 @@ use super::{client, infrastructure};
 use crate::httpproxy::listeners as of_proxies;
 use crate::incremental::guard;
 use crate::listener_set::join;
-use crate::listeners::owner::{Owner, address, owner};
+use crate::listeners::addresses::{self, RequestedAddresses};
+use crate::listeners::owner::{Owner, owner};
 use crate::listeners::{self, conflicts, frontend};
 use crate::outcome::gateway::{GatewayPlan, class_key};
 use crate::outcome::listener::{ListenerPlan, ListenerState};
@@ -78,7 +79,8 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     let key = &object.key;
     reader.edge(key, "", &class_key(&gateway.class), Role::Attaches);
     let mut faults = Vec::new();
-    let address = address(key, gateway, settings, &mut faults);
+    let requested = addresses::read(key, gateway, settings, &mut faults);
+    let address = requested.bound;
     let mut listeners: Vec<ListenerPlan> = gateway
         .listeners
         .iter()
@@ -99,10 +101,11 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     let accepted = match flawed {
         // Running Envoys stay: a mistake in data plane parameters is not a request to stop serving.
         Some(message) if address.is_some() => Condition::new("Accepted", false, "InvalidParameters", message),
-        _ => accepted(address.is_some(), &listeners),
+        _ => accepted(&requested, &listeners),
     };
+    let is_served = address.is_some();
     let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    if &*accepted.reason == "UnsupportedAddress" {
+    if !is_served {
         listeners.iter_mut().for_each(|listener| listener.state = ListenerState::Out);
     }
     let client = client::read(key, gateway, reader, &mut faults).map(Box::new);
@@ -122,6 +125,7 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     let mut plan = GatewayPlan {
         name,
         address,
+        balanced: requested.balanced,
         listeners,
         sets,
         specifies_allowed_sets,
@@ -131,7 +135,6 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
         accepted,
         faults,
     };
-    let is_served = &*plan.accepted.reason != "UnsupportedAddress";
     join::settle(&mut plan, is_served);
     if settings.proxies.gateway.as_ref() == Some(key) {
         of_proxies::join(&mut plan, settings, reader);
@@ -139,9 +142,14 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     plan
 }
 
-fn accepted(address_is_usable: bool, listeners: &[ListenerPlan]) -> Condition {
-    if !address_is_usable {
+fn accepted(requested: &RequestedAddresses, listeners: &[ListenerPlan]) -> Condition {
+    if requested.bound.is_none() {
         return Condition::new("Accepted", false, "UnsupportedAddress", "none of spec.addresses can be bound");
+    }
+    if let (Some(why), Some(address)) = (&requested.unsupported, requested.balanced) {
+        // A mistake in one entry is not a request to stop serving.
+        let message = format!("{why}; the Gateway is served with the address {address}");
+        return Condition::new("Accepted", false, "UnsupportedAddress", message);
     }
     // Listeners of ListenerSets do not affect the condition of the Gateway.
     let own = listeners.iter().filter(|listener| listener.set.is_none());

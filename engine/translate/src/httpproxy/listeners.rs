@@ -66,6 +66,7 @@ pub(crate) fn plan(settings: &Settings, reader: &mut Reader<'_>) -> Option<Gatew
     Some(GatewayPlan {
         name: key().namespaced_name().into(),
         address: settings.listen_address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        balanced: None,
         listeners,
         sets: BTreeMap::new(),
         specifies_allowed_sets: false,

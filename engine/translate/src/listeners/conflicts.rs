@@ -14,6 +14,7 @@ use holdfast_envoy::model::port::{BoundPort, Transport};
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::ObjectKey;
 
+use super::addresses;
 use super::owner::{self, Owner};
 use crate::outcome::listener::{ListenerPlan, ListenerState};
 use crate::reader::Reader;
@@ -217,7 +218,7 @@ pub(crate) fn neighbours(
         if owner::owner(written, settings, reader) != Owner::Us {
             return false;
         }
-        let theirs = owner::address(&other.key, written, settings, &mut Vec::new());
+        let theirs = addresses::read(&other.key, written, settings, &mut Vec::new()).bound;
         theirs.is_some_and(|theirs| theirs == address || theirs.is_unspecified() || address.is_unspecified())
     };
     others.into_iter().filter(|other| shares(other)).collect()

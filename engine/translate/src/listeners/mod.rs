@@ -4,6 +4,7 @@
 //! This room reads listeners one by one and compares them. It does not know which listeners a Gateway has: `gateway_api`
 //! collects them.
 
+pub(crate) mod addresses;
 mod certificate;
 pub(crate) mod conflicts;
 pub(crate) mod frontend;

@@ -1,11 +1,8 @@
-//! Gateways of this controller, with the address and the ports that they bind.
-
-use std::net::{IpAddr, Ipv4Addr};
+//! Gateways of this controller, with the ports that they bind.
 
 use gateway_api::gateways::GatewayListeners;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::gateway::Gateway;
-use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_envoy::model::port::BoundPort;
@@ -42,47 +39,6 @@ pub(crate) fn owner_of(key: &ObjectKey, settings: &Settings, reader: &mut Reader
         Body::Gateway(written) => Some(owner(written, settings, reader)),
         _ => None,
     }
-}
-
-/// Returns the address that a Gateway's listeners bind; `None` where the Gateway requests only addresses that are
-/// unavailable.
-pub(crate) fn address(
-    key: &ObjectKey,
-    gateway: &Gateway,
-    settings: &Settings,
-    faults: &mut Vec<Fault>,
-) -> Option<IpAddr> {
-    let default = settings.listen_address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    let mut usable = None;
-    for (index, address) in gateway.addresses.iter().enumerate() {
-        let field = format!("{}.value", at("spec.addresses", index));
-        let is_ip = address.r#type.as_deref().is_none_or(|kind| kind == "IPAddress");
-        let Some(value) = address.value.as_deref().filter(|value| !value.is_empty()) else { continue };
-        let (class, message) = match value.parse::<IpAddr>() {
-            _ if !is_ip => (
-                Class::Invalid,
-                format!("the address {value:?} is not of type IPAddress, and other types are not supported"),
-            ),
-            Err(_) => (Class::Invalid, format!("{value:?} is no IP address")),
-            // In a cluster the address belongs to the Service; Envoy does not bind it.
-            Ok(_) if settings.listen_address.is_none() => (
-                Class::Invalid,
-                format!("the address {value:?} cannot be requested: the cluster assigns the addresses"),
-            ),
-            Ok(_) if usable.is_some() => (
-                Class::Ignored,
-                format!("the address {value:?} is not used: a Gateway binds only the first usable address"),
-            ),
-            Ok(address) => {
-                usable = Some(address);
-                continue;
-            }
-        };
-        faults.push(Fault::new(key, class, field, "UnsupportedAddress", message));
-    }
-    let is_requested =
-        gateway.addresses.iter().any(|address| address.value.as_deref().is_some_and(|value| !value.is_empty()));
-    usable.or((!is_requested).then_some(default))
 }
 
 /// Returns the ports that a Gateway's own listeners would bind, without reading any other object.

@@ -29,6 +29,8 @@ pub struct GatewayPlan {
     pub name: Arc<str>,
     /// The address that its listeners bind.
     pub address: IpAddr,
+    /// The address that is requested of the load balancer of a cluster; unset where it assigns one.
+    pub balanced: Option<IpAddr>,
     /// Its own listeners as written, then those that ListenerSets add, in the order of precedence.
     pub listeners: Vec<ListenerPlan>,
     /// The ListenerSets that request to join the Gateway.
@@ -98,6 +100,7 @@ impl GatewayPlan {
         let Self {
             name,
             address,
+            balanced: _,
             listeners,
             sets,
             specifies_allowed_sets: _,

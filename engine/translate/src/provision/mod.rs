@@ -16,6 +16,7 @@ pub mod secure;
 mod service;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use bootstrap::READY_PORT;
@@ -65,6 +66,8 @@ pub struct DataPlane {
     pub annotations: BTreeMap<String, String>,
     /// Ports of the Gateway, sorted and without duplicates.
     pub ports: Vec<Port>,
+    /// The address that the Gateway requests of the load balancer; unset where it assigns one.
+    pub address: Option<IpAddr>,
     /// Parameters of the class and the Gateway; `None` if they are invalid, so that the existing data plane stays
     /// unchanged.
     pub parameters: Option<Arc<Parameters>>,

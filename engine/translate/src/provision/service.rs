@@ -34,6 +34,8 @@ pub(super) fn service(plane: &DataPlane, parameters: &Parameters) -> Value {
         put(&mut spec, "externalTrafficPolicy", written.external_traffic_policy);
     }
     if kind == ServiceType::LoadBalancer {
+        // Kubernetes calls the field deprecated, because not every load balancer supports it, and has no other.
+        put(&mut spec, "loadBalancerIP", plane.address);
         put(&mut spec, "loadBalancerClass", written.load_balancer_class.as_ref());
         let ranges = Some(&written.load_balancer_source_ranges).filter(|ranges| !ranges.is_empty());
         put(&mut spec, "loadBalancerSourceRanges", ranges);

@@ -1,4 +1,5 @@
 //! Addresses of Services of type `LoadBalancer`: each has an address of its own, which is routed to the newest ready Pod.
+//! A Service can request one certain address; one that requests another gets none.
 //!
 //! The Pod binds the ports of the Service itself; other ports are not translated.
 
@@ -9,7 +10,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::RunningPod;
-use super::network::balancer;
+use super::network::{balancer, requestable};
 use super::status::text;
 use crate::kubernetes::Api;
 use crate::world::World;
@@ -43,15 +44,19 @@ impl Balancers {
         self.assigned.retain(|uid, _| is_there(uid));
         for service in services.iter().filter(|service| service["spec"]["type"] == "LoadBalancer") {
             let uid = text(&service["metadata"]["uid"]);
-            if !self.assigned.contains_key(uid) {
-                let address = balancer(self.count)?;
-                self.count += 1;
-                self.assigned.insert(uid.to_owned(), Balancer { address, pod: None });
+            let written = &service["status"]["loadBalancer"]["ingress"];
+            let requested = service["spec"]["loadBalancerIP"].as_str();
+            if requested.is_some_and(|requested| !is_requestable(requested)) {
+                self.assigned.remove(uid);
+                if !written.is_null() {
+                    write(api, service, Value::Null).await?;
+                }
+                continue;
             }
+            self.assign_one(uid, requested)?;
             let Some(balancer) = self.assigned.get_mut(uid) else { continue };
-            if service["status"]["loadBalancer"]["ingress"].is_null() {
-                let status = json!({ "status": { "loadBalancer": { "ingress": [{ "ip": balancer.address }] } } });
-                api.patch(&status_path(service), &status).await?;
+            if written[0]["ip"] != balancer.address.to_string() {
+                write(api, service, json!([{ "ip": balancer.address }])).await?;
             }
             let Some((uid, pod)) = newest(service, pods) else { continue };
             let Some(network) = pod.network.as_ref().filter(|_| balancer.pod.as_ref() != Some(uid)) else { continue };
@@ -60,6 +65,32 @@ impl Balancers {
         }
         Ok(())
     }
+
+    /// Assigns the requested address to a Service, or the next one.
+    fn assign_one(&mut self, uid: &str, requested: Option<&str>) -> Result<()> {
+        let address = match (requested, self.assigned.get(uid)) {
+            (Some(requested), _) => requested.parse()?,
+            (None, Some(assigned)) => assigned.address,
+            (None, None) => {
+                self.count += 1;
+                balancer(self.count - 1)?
+            }
+        };
+        if self.assigned.get(uid).is_none_or(|assigned| assigned.address != address) {
+            self.assigned.insert(uid.to_owned(), Balancer { address, pod: None });
+        }
+        Ok(())
+    }
+}
+
+fn is_requestable(address: &str) -> bool {
+    requestable().is_ok_and(|usable| usable.to_string() == address)
+}
+
+/// Writes the addresses of a Service.
+async fn write(api: &Api, service: &Value, ingress: Value) -> Result<()> {
+    let status = json!({ "status": { "loadBalancer": { "ingress": ingress } } });
+    api.patch(&status_path(service), &status).await.map(drop)
 }
 
 fn status_path(service: &Value) -> String {

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 
 use self::balancers::Balancers;
 use self::logs::Logs;
-pub use self::network::NODE;
 use self::network::PodNetwork;
+pub use self::network::{NODE, requestable};
 use self::status::{path, text};
 use super::pod::Image;
 use super::{Api, Cluster, Pod, PodInputs};

@@ -76,6 +76,11 @@ pub(super) fn balancer(number: u32) -> Result<Ipv4Addr> {
     numbered(BALANCERS, number)
 }
 
+/// The address that a Service can request of its load balancer: the last one, which is not assigned otherwise.
+pub fn requestable() -> Result<Ipv4Addr> {
+    balancer(ADDRESSES - 1)
+}
+
 fn numbered(first: Ipv4Addr, number: u32) -> Result<Ipv4Addr> {
     ensure!(number < ADDRESSES, "the addresses are used up");
     let address = first.to_bits().checked_add(number).and_then(|bits| bits.checked_add(1));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use holdfast_api::apis::KINDS;
+use holdfast_api::status::features;
 use regex::Regex;
 
 use super::{code, files, none, shown, top};
@@ -133,4 +134,30 @@ fn every_limit_is_in_the_table_with_its_value() {
         }
     }
     none("limits of docs/architecture.md", offences);
+}
+
+#[test]
+fn every_claimed_feature_has_passed() {
+    let page = fs::read_to_string(top().join("docs/conformance.md")).unwrap();
+    // The page lists extended features; the tests of core features are counted in its first table.
+    let core = [
+        "Gateway",
+        "HTTPRoute",
+        "GRPCRoute",
+        "GRPCRouteNamedRouteRule",
+        "TLSRoute",
+        "TCPRoute",
+        "UDPRoute",
+        "ReferenceGrant",
+    ];
+    let extended = features::supported(true).into_iter().filter(|feature| !core.contains(feature));
+    let has_passed = |feature: &str| {
+        page.lines().any(|line| line.starts_with(&format!("| {feature} |")) && line.ends_with("| passed |"))
+    };
+    let missing = extended.filter(|feature| !has_passed(feature)).map(str::to_owned);
+    none("claimed features that have not passed in docs/conformance.md", missing.collect());
+    none(
+        "failed tests in docs/conformance.md",
+        page.lines().filter(|line| line.contains("failed")).map(str::to_owned).collect(),
+    );
 }
