@@ -225,7 +225,8 @@ impl Engine {
             unserved: unserved_listeners(self),
         };
         let status = |object: &Arc<Object>| {
-            Some(ObjectStatus { object: object.key.clone(), status: self.status(object, &inputs)? })
+            let status = self.status(object, &inputs)?;
+            Some(ObjectStatus { object: object.key.clone(), uid: object.metadata.uid.clone(), status })
         };
         let mut statuses: Vec<ObjectStatus> = self.objects().sorted().into_iter().filter_map(status).collect();
         unreadable::add_unreadable_statuses(self, &mut statuses);

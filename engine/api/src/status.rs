@@ -5,6 +5,8 @@
 pub mod features;
 mod written;
 
+use std::sync::Arc;
+
 use holdfast_graph::ObjectKey;
 use serde::Serialize;
 use serde_json::Value;
@@ -68,6 +70,9 @@ fn cut(mut message: String) -> String {
 pub struct ObjectStatus {
     /// The object.
     pub object: ObjectKey,
+    /// Its UID: an object that is deleted and created again has another one, and no status. Empty where it is not known.
+    #[serde(skip)]
+    pub uid: Arc<str>,
     /// The content of `status`.
     pub status: Value,
 }

@@ -7,6 +7,7 @@ use holdfast_api::status::Condition;
 use holdfast_graph::ObjectKey;
 use holdfast_translate::gateway::{GatewayPlan, class_key};
 use holdfast_translate::provision::addresses::Address;
+use holdfast_translate::provision::parameters::ServiceType;
 use holdfast_translate::provision::{DataPlane, names};
 
 use crate::engine::Engine;
@@ -105,6 +106,14 @@ fn without_requested(plan: &GatewayPlan, assigned: &[Address]) -> Option<String>
     let requested = plan.balanced?;
     if assigned.iter().any(|address| address.value.parse() == Ok(requested)) {
         return None;
+    }
+    let kind = plan.infrastructure.parameters.as_ref().map(|parameters| parameters.service.kind.unwrap_or_default());
+    if kind.is_some_and(|kind| kind != ServiceType::LoadBalancer) {
+        return Some(format!(
+            "the address {requested} of spec.addresses is not requested: only a Service of type LoadBalancer can have a \
+             requested address, and the parameters of the Gateway select another type; clients reach the Gateway at the \
+             addresses in its status"
+        ));
     }
     let assigned: Vec<&str> = assigned.iter().map(|address| address.value.as_str()).collect();
     let instead = match &assigned[..] {

@@ -30,7 +30,7 @@ pub(super) fn add_unreadable_statuses(engine: &Engine, statuses: &mut Vec<Object
             }
             None => {
                 let status = status_of_unreadable(key, &message);
-                statuses.extend(status.map(|status| ObjectStatus { object: key.clone(), status }));
+                statuses.extend(status.map(|status| ObjectStatus { object: key.clone(), uid: "".into(), status }));
             }
         }
     }

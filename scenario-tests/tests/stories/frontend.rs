@@ -25,6 +25,7 @@ pub(crate) fn stories() -> Vec<Story> {
             nothing_earlier_opens_a_listener,
             authorities_that_only_envoy_refuses,
             authorities_that_the_probe_refuses,
+            authorities_of_a_policy_that_only_envoy_refuses,
             one_of_two_authorities_is_refused,
         ]
     )
@@ -363,22 +364,32 @@ fn misnamed(authority: &StoryAuthority, name: &str) -> Result<String> {
 }
 
 async fn authorities_that_only_envoy_refuses(world: World) -> Result<()> {
-    refused_authorities(&world, "off").await
+    refused_authorities(&world, "off", false).await
 }
 
 async fn authorities_that_the_probe_refuses(world: World) -> Result<()> {
-    refused_authorities(&world, "on").await
+    refused_authorities(&world, "on", false).await
+}
+
+async fn authorities_of_a_policy_that_only_envoy_refuses(world: World) -> Result<()> {
+    refused_authorities(&world, "off", true).await
 }
 
 /// The authorities are at fault, although Envoy refuses a TLS context that also has the certificate: their port closes,
 /// and the other port with the same certificate is served, before and after a restart and the repair.
-async fn refused_authorities(world: &World, probe: &str) -> Result<()> {
+async fn refused_authorities(world: &World, probe: &str, by_policy: bool) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let shop = Shop::new(world)?;
     let mut odd = StoryAuthority::new("ours")?;
     odd.pem = misnamed(&odd, "ours")?;
     world.write("ours.yaml", authorities("ConfigMap", "default", "ours", &odd))?;
-    shop.gateway(world, &shop.validated(&named("ConfigMap", "ours")))?;
+    if by_policy {
+        shop.gateway(world, "")?;
+        let spec = format!("clientCertificateValidation: {{mode: Require, {}}}", named("ConfigMap", "ours"));
+        world.write("policy.yaml", validating_policy(&spec))?;
+    } else {
+        shop.gateway(world, &shop.validated(&named("ConfigMap", "ours")))?;
+    }
     let options = HoldfastOptions::new(world)?.args(&BACKFILL).args(&["--probe", probe]);
     let mut holdfast = world.run_with(options).await?;
     let client = shop.ours.client("client", 1)?;
@@ -450,6 +461,15 @@ async fn one_of_two_authorities_is_refused(world: World) -> Result<()> {
     world.write("ours.yaml", authorities("ConfigMap", "default", "ours", &shop.ours))?;
     shop.request(shop.strict, Some(&client)).comes_to_reach("echo").await?;
     shop.comes_to_refuse(None).await
+}
+
+/// Returns a ListenerPolicy for the listener `strict`.
+fn validating_policy(spec: &str) -> String {
+    format!(
+        "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: ListenerPolicy\nmetadata: {{name: clients, namespace: default}}\n\
+         spec:\n  targetRefs: [{{group: gateway.networking.k8s.io, kind: Gateway, name: public, sectionName: strict}}]\n\
+         \x20 default: {{{spec}}}\n"
+    )
 }
 
 fn owned((name, status): (&str, &str)) -> (String, String) {

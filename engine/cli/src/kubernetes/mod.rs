@@ -21,6 +21,7 @@ mod served;
 pub(crate) mod statuses;
 pub mod token_keys;
 mod watch;
+mod written;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -3,8 +3,7 @@
 //! Only the leader writes. Current statuses are read again when a replica becomes leader, and one after the other when
 //! there is nothing to write, so that changes by other clients are corrected.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use holdfast_api::apis::scheme;
@@ -14,13 +13,14 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::ApiResource;
 use kube::{Client, Error};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::denials::Denials;
 use super::leader::{Leadership, within};
 use super::served;
+use super::written::WrittenStatuses;
 
 /// Minimum time between two writes: ten per second.
 const PACE: Duration = Duration::from_millis(100);
@@ -49,12 +49,11 @@ impl Statuses {
             client,
             controller,
             leadership,
-            written: BTreeMap::new(),
+            written: WrittenStatuses::default(),
             kinds: BTreeMap::new(),
             denials,
             denied: BTreeMap::new(),
             behind: false,
-            looked_at: None,
             failing: false,
         };
         tokio::spawn(writer.run(receiver));
@@ -71,16 +70,13 @@ struct StatusWriter {
     client: Client,
     controller: String,
     leadership: Leadership,
-    /// The status that was last written or read; `None` if it has to be read.
-    written: BTreeMap<ObjectKey, Option<Value>>,
+    written: WrittenStatuses,
     kinds: BTreeMap<(String, String), ApiResource>,
     denials: Denials,
     /// Statuses with a missing permission, by kind and namespace.
     denied: BTreeMap<KindInNamespace, Denied>,
     /// Whether statuses are left to write.
     behind: bool,
-    /// The object that was last checked.
-    looked_at: Option<ObjectKey>,
     failing: bool,
 }
 
@@ -136,21 +132,19 @@ impl StatusWriter {
                     self.behind = true;
                 }
                 () = self.leadership.changed() => if led && self.leadership.leads() { continue },
-                () = sleep_until(again) => self.look_over(),
+                () = sleep_until(again) => self.behind |= self.written.forget_next(),
             }
             let wanted = statuses.borrow_and_update().clone();
             let leads = self.leadership.leads();
             if leads != led {
                 led = leads;
                 // Another replica may have written meanwhile.
-                self.written.values_mut().for_each(|written| *written = None);
+                self.written.forget_all();
                 self.behind = true;
             }
             if !leads {
                 // Entries of objects that no longer have a status are removed once this replica leads.
-                for status in &wanted {
-                    self.written.entry(status.object.clone()).or_default();
-                }
+                wanted.iter().for_each(|status| self.written.add(&status.object));
             } else if self.behind {
                 self.behind = !self.write(&wanted, &statuses).await;
             }
@@ -158,43 +152,18 @@ impl StatusWriter {
         }
     }
 
-    /// Marks the next object for a check of its status.
-    fn look_over(&mut self) {
-        let after = self.looked_at.take().map_or(Bound::Unbounded, Bound::Excluded);
-        if let Some((key, written)) = self.written.range_mut((after, Bound::Unbounded)).next() {
-            (*written, self.behind) = (None, true);
-            self.looked_at = Some(key.clone());
-        }
-    }
-
     /// Writes the statuses that differ; returns true if nothing is left to write. Stops if newer statuses arrive.
     async fn write(&mut self, wanted: &[ObjectStatus], statuses: &watch::Receiver<Vec<ObjectStatus>>) -> bool {
-        let present: BTreeSet<&ObjectKey> = wanted.iter().map(|status| &status.object).collect();
-        let gone: Vec<ObjectKey> = self.written.keys().filter(|key| !present.contains(key)).cloned().collect();
-        let withdrawals = gone.into_iter().map(|key| (key, None));
-        let is_current = |status: &ObjectStatus| {
-            self.written.get(&status.object).is_some_and(|written| written.as_ref() == Some(&status.status))
-        };
-        let changed = wanted.iter().filter(|status| !is_current(status));
-        let news: Vec<(ObjectKey, Option<Value>)> =
-            changed.map(|status| (status.object.clone(), Some(status.status.clone()))).chain(withdrawals).collect();
         let mut all = true;
-        for (key, status) in news {
+        for (key, status) in self.written.differing(wanted) {
             if self.is_denied(&key) {
                 all = false;
                 continue;
             }
             let written = self.write_one(&key, status.as_ref()).await;
             match self.outcome(&key, written) {
-                StatusOutcome::Done => match status {
-                    Some(status) => drop(self.written.insert(key, Some(status))),
-                    None => drop(self.written.remove(&key)),
-                },
                 // An object that does not exist, but is still kept by Holdfast, has no status to write.
-                StatusOutcome::Gone => match status {
-                    Some(status) => drop(self.written.insert(key, Some(status))),
-                    None => drop(self.written.remove(&key)),
-                },
+                StatusOutcome::Done | StatusOutcome::Gone => self.written.record(key, status),
                 StatusOutcome::Again => all = false,
                 StatusOutcome::Unavailable => return false,
             }
@@ -268,17 +237,24 @@ impl StatusWriter {
     }
 
     /// Writes the status of one object; returns false if this replica no longer leads.
-    async fn write_one(&mut self, key: &ObjectKey, status: Option<&Value>) -> Result<bool, StatusRefusal> {
+    async fn write_one(&mut self, key: &ObjectKey, status: Option<&ObjectStatus>) -> Result<bool, StatusRefusal> {
         let Some(resource) = self.resource(key).await.map_err(StatusRefusal::Error)? else { return Ok(true) };
         let api: Api<DynamicObject> = match key.namespace.is_empty() {
             true => Api::all_with(self.client.clone(), &resource),
             false => Api::namespaced_with(self.client.clone(), &key.namespace, &resource),
         };
         let object = within(api.get_status(&key.name)).await.map_err(|error| StatusRefusal::of("get", error))?;
+        // The status of a successor follows when its translation does.
+        let is_another = |status: &ObjectStatus| {
+            !status.uid.is_empty() && object.metadata.uid.as_deref().is_some_and(|uid| *uid != *status.uid)
+        };
+        if status.is_some_and(is_another) {
+            return Ok(true);
+        }
         let current = object.data.get("status").cloned().unwrap_or_default();
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let new = match status {
-            Some(status) => written(&current, status, &self.controller, &now),
+            Some(status) => written(&current, &status.status, &self.controller, &now),
             None => withdrawn(&current, &self.controller),
         };
         let Some(new) = new else { return Ok(true) };

@@ -60,8 +60,7 @@ impl FallbackScope {
         }
     }
 
-    /// Convicts the object of a refused certificate. If a validation context is made of several objects, the verdict is
-    /// recorded for the first one, and the message names all.
+    /// Convicts the object of a refused certificate, or the first object of a validation context.
     pub(crate) fn convict_certificate(
         &mut self,
         name: &Arc<str>,
@@ -75,20 +74,12 @@ impl FallbackScope {
             return self.hold_as_a_whole(inputs);
         }
         let resource = self.configurations.wanted.get(ResourceType::Secret, name);
-        let origins: Vec<ObjectKey> =
-            resource.map(|resource| resource.origins.iter().cloned().collect()).unwrap_or_default();
-        let mut origins = origins.into_iter();
-        if let Some(key) = origins.next() {
-            // The owner of a validation context does not contain any part of it.
-            let besides = origins.filter(|origin| origin.group == key.group).map(|origin| format!(" or {origin}"));
-            let besides: String = besides.collect();
-            let message = match besides.is_empty() {
-                true => message.to_owned(),
-                false => format!("{message} (in {key}{besides})"),
-            };
+        // The first origin of a validation context is an object with authorities, and not its owner.
+        let origin = resource.and_then(|resource| resource.origins.iter().next().cloned());
+        if let Some(key) = origin {
             let (content, node) = (Content(*version.as_bytes()), Node::whole(key));
             let refuser = self.refuser(ResourceType::Secret, name, version);
-            self.convict(content, &node, detected, &message, Vec::new(), inputs);
+            self.convict(content, &node, detected, message, Vec::new(), inputs);
             self.note_refuser(Subject { contents: BTreeMap::from([(content, node.clone())]), node }, refuser, inputs);
         }
     }

@@ -100,7 +100,6 @@ fn may_be_hidden(key: &ObjectKey) -> bool {
     matches!(
         &*key.kind,
         kinds::SECRET
-            | kinds::CONFIG_MAP
             | kinds::SERVICE
             | kinds::BACKEND_CONFIG_POLICY
             | kinds::BACKEND_TLS_POLICY

@@ -12,7 +12,6 @@ use holdfast_api::section::{self, HOST, ObjectSection};
 use holdfast_graph::{Content, Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict};
 use holdfast_translate::httpproxy::is_proxy;
 use holdfast_translate::overlay::{Closing, Manner, Overlay};
-use holdfast_translate::query::validations::{RequiredValidation, required_validations};
 
 use super::claims;
 use super::fairness::Wait;
@@ -327,22 +326,6 @@ fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Brok
             let node = Node::whole(key);
             broken.extend(verdict.map(|verdict| (node.clone(), of(verdict, &node))));
         }
-        broken.extend(refused_validations(world));
-    }
-    broken
-}
-
-/// Returns the objects with certificate authorities of clients that an Envoy refuses. Of several objects, which are
-/// refused together, any can be at fault: only the listeners that use all of them are broken then.
-fn refused_validations(world: &World<'_>) -> BTreeMap<Node, Broken> {
-    let mut broken = BTreeMap::new();
-    for (content, RequiredValidation { objects, listeners }) in required_validations(world.translator, world.gateway) {
-        let Some(verdict) = world.quarantine.get(&content).filter(|_| world.refuses(&content)) else { continue };
-        let nodes = match &objects[..] {
-            [only] => vec![Node::whole(only.clone())],
-            _ => listeners,
-        };
-        broken.extend(nodes.into_iter().map(|node| (node.clone(), of(verdict, &node))));
     }
     broken
 }

@@ -1,10 +1,12 @@
-//! Objects that are refused for their share in clusters, or for filters of chains. They go back to their last valid
-//! versions; otherwise only the units that use the refused content are closed.
+//! Objects that are refused for their share in clusters, for filters of chains, or as certificate authorities of clients.
+//! They go back to their last valid versions; otherwise only the units that use the refused content are closed.
+//! Certificate authorities never go back: earlier ones could accept other clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_graph::{Decision, Gates, Node, ObjectKey, Step, World as _};
 use holdfast_translate::overlay::Overlay;
+use holdfast_translate::query::validations::{RequiredValidation, required_validations};
 use holdfast_xds::Version;
 
 use super::derive::{Broken, Derived, of, suspected};
@@ -16,6 +18,8 @@ use crate::evidence::shares::share;
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     objects: BTreeMap<ObjectKey, (Broken, BTreeSet<Node>)>,
+    /// Those of them that contain certificate authorities.
+    authorities: BTreeSet<ObjectKey>,
 }
 
 /// Returns the objects that are refused in their desired version, or that wait before the next trial.
@@ -40,6 +44,7 @@ pub(crate) fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> Shared {
     if world.quarantine.is_empty() {
         return shared;
     }
+    shared.note_authorities(world);
     for (content, _, unit) in world.translator.filters(world.gateway) {
         if let Some(verdict) = world.quarantine.get(&content).filter(|_| world.refuses(&content)) {
             let why = || (of(verdict, &verdict.node), BTreeSet::new());
@@ -76,6 +81,24 @@ impl Shared {
         }
     }
 
+    /// Adds the certificate authorities of clients that an Envoy refuses. Of several objects, which are refused together,
+    /// any can be at fault: the first one is reported, and the message names all.
+    fn note_authorities(&mut self, world: &World<'_>) {
+        for (content, RequiredValidation { objects, listeners }) in
+            required_validations(world.translator, world.gateway)
+        {
+            let Some(verdict) = world.quarantine.get(&content).filter(|_| world.refuses(&content)) else { continue };
+            let Some(first) = objects.first() else { continue };
+            let mut why = of(verdict, &Node::whole(first.clone()));
+            if objects.len() > 1 {
+                let names = objects.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
+                why.message = format!("{} (in {names})", why.message).into();
+            }
+            self.authorities.insert(first.clone());
+            self.objects.entry(first.clone()).or_insert_with(|| (why, BTreeSet::new())).1.extend(listeners);
+        }
+    }
+
     /// Checks whether no object is refused.
     pub(crate) fn is_empty(&self) -> bool {
         self.objects.is_empty()
@@ -84,6 +107,7 @@ impl Shared {
     /// Adds other objects; returns true if there were any new ones.
     pub(crate) fn add(&mut self, others: Shared) -> bool {
         let mut any = false;
+        self.authorities.extend(others.authorities);
         for (key, (why, units)) in others.objects {
             let known = self.objects.entry(key).or_insert_with(|| (why, BTreeSet::new()));
             let before = known.1.len();
@@ -93,14 +117,15 @@ impl Shared {
         any
     }
 
-    fn goes_back(key: &ObjectKey, world: &World<'_>, gates: &Gates) -> bool {
+    fn goes_back(&self, key: &ObjectKey, world: &World<'_>, gates: &Gates) -> bool {
         // The filters of a host are always those of the desired version.
-        gates.isolate && gates.use_last_valid && world.last_valid(key) && world.translator.route(key).is_none()
+        let has_version = world.last_valid(key) && world.translator.route(key).is_none();
+        gates.isolate && gates.use_last_valid && has_version && !self.authorities.contains(key)
     }
 
     /// Returns the nodes from which the plan is derived.
     pub(crate) fn nodes(&self, world: &World<'_>, gates: &Gates) -> BTreeSet<Node> {
-        let nodes = self.objects.iter().flat_map(|(key, (_, units))| match Self::goes_back(key, world, gates) {
+        let nodes = self.objects.iter().flat_map(|(key, (_, units))| match self.goes_back(key, world, gates) {
             true => BTreeSet::from([Node::whole(key.clone())]),
             false => units.clone(),
         });
@@ -109,7 +134,7 @@ impl Shared {
 
     /// Returns the units that are closed because of other objects, with the findings.
     pub(crate) fn closings(&self, world: &World<'_>, gates: &Gates) -> BTreeMap<Node, Broken> {
-        let closed = self.objects.iter().filter(|(key, _)| !Self::goes_back(key, world, gates));
+        let closed = self.objects.iter().filter(|(key, _)| !self.goes_back(key, world, gates));
         let closed = closed.flat_map(|(key, (why, units))| {
             let message = format!("{} {}: {}", key.kind, key.namespaced_name(), why.message);
             units.iter().map(move |unit| (unit.clone(), Broken { message: message.as_str().into(), ..why.clone() }))
@@ -120,9 +145,10 @@ impl Shared {
     /// Adds the broken objects to a plan, as causes of the units that are closed because of them.
     pub(super) fn add_to_plan(self, derived: &mut Derived, world: &World<'_>, gates: &Gates) {
         let own: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
-        for (key, (why, units)) in self.objects {
+        for (key, (why, units)) in &self.objects {
+            let (key, why) = (key.clone(), why.clone());
             let node = Node::whole(key.clone());
-            if !Self::goes_back(&key, world, gates) {
+            if !self.goes_back(&key, world, gates) {
                 let users: BTreeSet<&ObjectKey> = units.iter().map(|unit| &unit.key).collect();
                 for decision in derived.plan.decisions.values_mut() {
                     if !decision.causes.iter().any(|cause| users.contains(cause)) {

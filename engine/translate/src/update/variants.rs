@@ -259,7 +259,7 @@ impl Translator {
         let overlay = self.variants.overlays.get(id).cloned();
         let secrets = |overlay: &Overlay| {
             let secrets = overlay.objects.values().filter(|object| matches!(object.body, Body::Secret(_)));
-            let hidden = overlay.hidden.iter().filter(|key| matches!(&*key.kind, kinds::SECRET | kinds::CONFIG_MAP));
+            let hidden = overlay.hidden.iter().filter(|key| &*key.kind == kinds::SECRET);
             secrets.map(|object| &object.key).chain(hidden).cloned().collect::<Vec<_>>()
         };
         let held = overlay.as_deref().map(secrets).unwrap_or_default();

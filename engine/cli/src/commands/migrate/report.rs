@@ -221,7 +221,13 @@ fn add_faults(objects: &mut [MigratedObject], offline: &Offline) {
         .collect();
     let own = |fault: &&Fault| {
         let is_missing = fault.reason.ends_with("NotFound");
-        fault.cause.is_none() && !is_missing && matches!(fault.class, Class::Invalid | Class::Ignored)
+        // Kinds that cannot be referenced are not missing.
+        let is_of_translation = match fault.class {
+            Class::Invalid | Class::Ignored => true,
+            Class::Referential => fault.reason == "InvalidKind",
+            _ => false,
+        };
+        fault.cause.is_none() && !is_missing && is_of_translation
     };
     for fault in offline.engine.faults().iter().filter(own) {
         let Some(entry) = offline.manifests.entry(&fault.object) else { continue };

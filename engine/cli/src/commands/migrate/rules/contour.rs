@@ -8,6 +8,9 @@ use super::{MigrationRule, RuleCase, RuleCondition, RulePlace, RuleSubject};
 
 const PROXIES: RuleSubject = RuleSubject::Kinds(contour::GROUP, &[kinds::HTTP_PROXY]);
 const SERVICES: RuleSubject = RuleSubject::Kinds("", &[kinds::SERVICE]);
+/// The annotations with the class: the first existing one applies, and then the field.
+const CONTOUR_CLASS: &str = "/metadata/annotations/projectcontour.io~1ingress.class";
+const INGRESS_CLASS: &str = "/metadata/annotations/kubernetes.io~1ingress.class";
 /// Classes that are served if no flag names others.
 const DEFAULT_CLASS: &str = "contour";
 
@@ -32,15 +35,19 @@ const fn proxy(field: &'static str, when: fn(&RuleCase<'_>) -> bool, message: &'
     MigrationRule::differs(PROXIES, RulePlace::Field(field), RuleCondition::If(when), message)
 }
 
-const fn class(at: RulePlace) -> MigrationRule {
-    MigrationRule::not_served(PROXIES, at, RuleCondition::If(is_another_class), CLASS).instead(CLASS_FLAG, "")
+const fn class(at: RulePlace, when: fn(&RuleCase<'_>) -> bool) -> MigrationRule {
+    MigrationRule::not_served(PROXIES, at, RuleCondition::If(when), CLASS).instead(CLASS_FLAG, "")
 }
 
 /// The rules.
 pub(in super::super) const RULES: &[MigrationRule] = &[
-    class(RulePlace::Field("spec.ingressClassName")),
-    class(RulePlace::Annotation("projectcontour.io/ingress.class")),
-    class(RulePlace::Annotation("kubernetes.io/ingress.class")),
+    class(RulePlace::Annotation("projectcontour.io/ingress.class"), is_another_class),
+    class(RulePlace::Annotation("kubernetes.io/ingress.class"), |case| {
+        !case.has(CONTOUR_CLASS) && is_another_class(case)
+    }),
+    class(RulePlace::Field("spec.ingressClassName"), |case| {
+        !case.has(CONTOUR_CLASS) && !case.has(INGRESS_CLASS) && is_another_class(case)
+    }),
     proxy(
         "spec.routes",
         has_duplicates,
@@ -138,10 +145,13 @@ fn is_slash_of_child(case: &RuleCase<'_>) -> bool {
 
 fn has_duplicates(case: &RuleCase<'_>) -> bool {
     let mut seen = Vec::new();
-    for route in case.value.as_array().into_iter().flatten() {
-        let conditions = route.get("conditions").filter(|it| !it.as_array().is_some_and(Vec::is_empty));
-        let Some(fields) = route.as_object() else { continue };
-        if seen.contains(&conditions) && !fields.is_empty() {
+    for route in case.value.as_array().into_iter().flatten().filter(|route| route.is_object()) {
+        let written = route.get("conditions").and_then(Value::as_array).into_iter().flatten();
+        // The order does not matter, and every path begins with a slash.
+        let narrowing = written.filter(|condition| condition.get("prefix").is_none_or(|prefix| prefix != "/"));
+        let mut conditions: Vec<String> = narrowing.map(Value::to_string).collect();
+        conditions.sort_unstable();
+        if seen.contains(&conditions) {
             return true;
         }
         seen.push(conditions);

@@ -140,7 +140,10 @@ pub(in super::super) const RULES: &[MigrationRule] = &[
     )
     .instead(GATE_FLAGS, "{name: CONTROLLER_FEATURE_GATES, value: FallbackConfiguration=true}"),
     environment(
-        |case| case.value.get("name").and_then(Value::as_str) == Some("CONTROLLER_USE_LAST_VALID_CONFIG_FOR_FALLBACK"),
+        |case| {
+            let text = |name: &str| case.value.get(name).and_then(Value::as_str).unwrap_or_default();
+            text("name") == "CONTROLLER_USE_LAST_VALID_CONFIG_FOR_FALLBACK" && text("value") == "true"
+        },
         "Kong Ingress Controller serves the last valid version of broken objects; Holdfast has a setting of this name, \
          and serves such a version only if it protects as much as the desired one",
     )
