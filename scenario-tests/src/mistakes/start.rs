@@ -56,6 +56,10 @@ fn relayed(file: &Path) -> Result<PathBuf> {
     let socket = relay::socket();
     let server = server(address).context("the address of the xDS server has another form")?;
     *address = json!({"pipe": {"path": socket}});
+    // A relay that was killed, of an earlier process with this number, may have left its socket.
+    if socket.exists() {
+        fs::remove_file(&socket).with_context(|| format!("cannot remove {}", socket.display()))?;
+    }
     let mut relay = Command::new(env::current_exe()?);
     relay.arg(RELAY).arg(&socket).arg(server).arg(process::id().to_string());
     relay.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("cannot start the relay")?;
