@@ -434,20 +434,15 @@ impl FleetState<'_> {
         })
     }
 
-    /// Returns the message about a listener that is closed for some Envoys, since they refuse its certificate or the
-    /// certificate authorities of its clients.
+    /// Returns the message about a listener that is closed for some Envoys, since they refuse its certificate.
     fn closed_for_envoys(&self, listener: &ListenerPlan) -> Option<String> {
         let is_closed = |served: &ListenerPlan| served.name == listener.name && served.state != ListenerState::Serving;
         self.served.iter().flat_map(|plan| &plan.listeners).find(|served| is_closed(served))?;
-        let validation = listener.clients.iter().map(|clients| clients.trust.name());
-        let secrets: BTreeSet<String> = listener.certificates.iter().map(names::secret).chain(validation).collect();
+        let secrets: BTreeSet<String> = listener.certificates.iter().map(names::secret).collect();
         let mut refusals = self.holds.iter().flat_map(|hold| hold.refused());
         let own = refusals.find(|refusal| refusal.kind == ResourceType::Secret && secrets.contains(&*refusal.resource));
         let why = own.map_or("see the condition holdfast.dev/Fallback of the Gateway", |refusal| &refusal.message);
-        Some(format!(
-            "Envoy refused a certificate of the listener or the certificate authorities of its clients, and connections \
-             to it are refused: {why}"
-        ))
+        Some(format!("Envoy refused the certificate of the listener, and connections to it are refused: {why}"))
     }
 
     /// Checks whether every Envoy is served a listener with an earlier version of its certificate: one that is closed in

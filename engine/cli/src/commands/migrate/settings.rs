@@ -63,7 +63,7 @@ fn listed(table: &SettingTable, field: &str, value: &Value) -> Vec<WrittenSettin
 /// The setting at a path: of the row with the longest path at or above it.
 fn setting(table: &SettingTable, field: &str, path: &str) -> WrittenSetting {
     let is_at = |row: &str| path.strip_prefix(row).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    let row = table.rules.iter().filter(|row| is_at(row.path)).max_by_key(|row| row.path.len());
+    let row = table.rows().filter(|row| is_at(row.path)).max_by_key(|row| row.path.len());
     match row {
         Some(row) => WrittenSetting {
             field: format!("{field}.{}", row.path),

@@ -93,7 +93,7 @@ fn every_rule_is_reached() {
             assert!(entries(&report).any(|(_, entry)| is_of(entry)), "{name}: not reached: {rule:#?}");
         }
         for table in source.settings() {
-            for row in table.rules {
+            for row in table.rows() {
                 let is_of = |entry: &MigrationEntry| {
                     entry.field.ends_with(&format!(".{}", row.path))
                         && entry.instead.is_some_and(|instead| instead.text == row.instead)
@@ -156,7 +156,7 @@ fn every_field_of_a_served_kind_is_in_its_crd() {
         }
         for table in source.settings() {
             let Some(of) = schemas.get(&(table.of.0.to_owned(), table.of.1.to_owned())) else { continue };
-            for row in table.rules {
+            for row in table.rows() {
                 compared += 1;
                 let path = format!("{}.{}", table.field, row.path);
                 assert!(of.iter().any(|schema| has(schema, &path)), "{name}: {} has no {path}", table.of.1);
@@ -270,7 +270,7 @@ fn every_parameter_is_one_that_holdfast_reads() {
         externalTrafficPolicy: Local, loadBalancerClass: a/b, loadBalancerSourceRanges: [10.0.0.0/8]}, podDisruptionBudget: {minAvailable: 1}}";
     let value = &crate::manifests::yaml::parse(parameters).0[0].value;
     for table in MigrationSource::Kgateway.settings() {
-        for row in table.rules {
+        for row in table.rows() {
             let name = row.instead.split(',').next().unwrap();
             let pointer = format!("/{}", name.replace('.', "/"));
             let is_alternative = name.starts_with("autoscaling.") || name.ends_with("maxUnavailable");

@@ -2,7 +2,7 @@
 
 use holdfast_api::apis::{contour, kinds};
 
-use super::{SettingTable, setting};
+use super::{SettingRule, SettingTable, setting};
 
 const KNOWN: &str = "Holdfast does not read the settings of Contour; it has a counterpart of this one";
 const UNKNOWN: &str = "Holdfast does not read the settings of Contour, and has no setting with this name";
@@ -18,6 +18,18 @@ const EXHAUSTED: &str = "the flag --rate-limit-resource-exhausted";
 const DEFAULT_LIMIT: &str = "rateLimitPolicy.global in each HTTPProxy: there is no default for all hosts";
 const AUTHORIZATION: &str = "spec.virtualhost.authorization in each HTTPProxy";
 
+/// The settings that both forms have.
+const SHARED: &[SettingRule] = &[
+    setting("gateway.gatewayRef", GATEWAY),
+    setting("globalExtAuth", AUTHORIZATION),
+    setting("rateLimitService.extensionService", SERVICE),
+    setting("rateLimitService.domain", DOMAIN),
+    setting("rateLimitService.failOpen", FAIL_OPEN),
+    setting("rateLimitService.enableXRateLimitHeaders", HEADERS),
+    setting("rateLimitService.enableResourceExhaustedCode", EXHAUSTED),
+    setting("rateLimitService.defaultGlobalRateLimitPolicy", DEFAULT_LIMIT),
+];
+
 /// The object ContourConfiguration.
 pub(in super::super) const CONFIGURATION: SettingTable = SettingTable {
     of: (contour::GROUP, "ContourConfiguration"),
@@ -25,21 +37,16 @@ pub(in super::super) const CONFIGURATION: SettingTable = SettingTable {
     is_text: false,
     known: KNOWN,
     unknown: UNKNOWN,
-    rules: &[
-        setting("httpproxy.fallbackCertificate", FALLBACK),
-        setting("httpproxy.rootNamespaces", "the flag --root-namespaces"),
-        setting("ingress.classNames", "the flag --ingress-class-names"),
-        setting("envoy.clientCertificate", CLIENT),
-        setting("envoy.http.port", "the port of the Gateway's listener, or the flag --httpproxy-http"),
-        setting("envoy.https.port", "the port of the Gateway's listener, or the flag --httpproxy-https"),
-        setting("gateway.gatewayRef", GATEWAY),
-        setting("globalExtAuth", AUTHORIZATION),
-        setting("rateLimitService.extensionService", SERVICE),
-        setting("rateLimitService.domain", DOMAIN),
-        setting("rateLimitService.failOpen", FAIL_OPEN),
-        setting("rateLimitService.enableXRateLimitHeaders", HEADERS),
-        setting("rateLimitService.enableResourceExhaustedCode", EXHAUSTED),
-        setting("rateLimitService.defaultGlobalRateLimitPolicy", DEFAULT_LIMIT),
+    parts: &[
+        SHARED,
+        &[
+            setting("httpproxy.fallbackCertificate", FALLBACK),
+            setting("httpproxy.rootNamespaces", "the flag --root-namespaces"),
+            setting("ingress.classNames", "the flag --ingress-class-names"),
+            setting("envoy.clientCertificate", CLIENT),
+            setting("envoy.http.port", "the port of the Gateway's listener, or the flag --httpproxy-http"),
+            setting("envoy.https.port", "the port of the Gateway's listener, or the flag --httpproxy-https"),
+        ],
     ],
 };
 
@@ -50,16 +57,5 @@ pub(in super::super) const FILE: SettingTable = SettingTable {
     is_text: true,
     known: KNOWN,
     unknown: UNKNOWN,
-    rules: &[
-        setting("tls.fallback-certificate", FALLBACK),
-        setting("tls.envoy-client-certificate", CLIENT),
-        setting("gateway.gatewayRef", GATEWAY),
-        setting("globalExtAuth", AUTHORIZATION),
-        setting("rateLimitService.extensionService", SERVICE),
-        setting("rateLimitService.domain", DOMAIN),
-        setting("rateLimitService.failOpen", FAIL_OPEN),
-        setting("rateLimitService.enableXRateLimitHeaders", HEADERS),
-        setting("rateLimitService.enableResourceExhaustedCode", EXHAUSTED),
-        setting("rateLimitService.defaultGlobalRateLimitPolicy", DEFAULT_LIMIT),
-    ],
+    parts: &[SHARED, &[setting("tls.fallback-certificate", FALLBACK), setting("tls.envoy-client-certificate", CLIENT)]],
 };

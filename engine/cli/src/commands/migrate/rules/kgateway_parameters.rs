@@ -11,7 +11,7 @@ pub(in super::super) const TABLE: SettingTable = SettingTable {
     is_text: false,
     known: "the parameters of Holdfast have a field for this one",
     unknown: "the parameters of Holdfast have no such field",
-    rules: &[
+    parts: &[&[
         setting("kube.deployment.replicas", "replicas"),
         setting("kube.envoyContainer.bootstrap.logLevel", "logLevel"),
         setting("kube.envoyContainer.image.pullPolicy", "imagePullPolicy"),
@@ -36,5 +36,5 @@ pub(in super::super) const TABLE: SettingTable = SettingTable {
         setting("kube.podDisruptionBudget.spec.maxUnavailable", "podDisruptionBudget.maxUnavailable"),
         setting("kube.horizontalPodAutoscaler.spec.minReplicas", "autoscaling.minReplicas"),
         setting("kube.horizontalPodAutoscaler.spec.maxReplicas", "autoscaling.maxReplicas"),
-    ],
+    ]],
 };

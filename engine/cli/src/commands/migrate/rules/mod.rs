@@ -161,12 +161,19 @@ pub(super) struct SettingTable {
     pub(super) field: &'static str,
     /// Whether the field is text in YAML.
     pub(super) is_text: bool,
-    /// The settings.
-    pub(super) rules: &'static [SettingRule],
+    /// The settings, in parts.
+    pub(super) parts: &'static [&'static [SettingRule]],
     /// The sentence about each setting of the table.
     pub(super) known: &'static str,
     /// The sentence about each other setting.
     pub(super) unknown: &'static str,
+}
+
+impl SettingTable {
+    /// Returns the rows.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &'static SettingRule> + use<> {
+        self.parts.iter().copied().flatten()
+    }
 }
 
 /// A row of a table of settings.
