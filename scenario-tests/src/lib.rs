@@ -4,6 +4,7 @@
 //! Nothing in this crate is part of the product. Each story has its own folder, ports and processes, ends only
 //! processes that it started, and waits by polling until a generous deadline, never by sleeping.
 
+pub mod artefacts;
 pub mod binary;
 pub mod browser;
 pub mod candidates;

@@ -10,8 +10,12 @@ use holdfast_fallback::restored::Restored;
 use holdfast_graph::{Graph, ObjectKey};
 use holdfast_translate::httpproxy::listeners;
 
-use super::{NotReviewed, READERS_MAX, RELATED_OBJECTS_MAX};
+use super::related::targets;
+use super::{NotReviewed, READERS_MAX, RELATED_OBJECTS_MAX, Reviewed};
 use crate::engine::Engine;
+
+/// Kinds of backends that policies target.
+const BACKENDS: [&str; 2] = [kinds::SERVICE, kinds::BACKEND];
 
 /// The state from which one object is reviewed.
 #[derive(Clone, Debug)]
@@ -30,8 +34,13 @@ pub struct ReviewBasis {
 ///
 /// # Errors
 /// Returns an error if the object depends on too many others.
-pub fn basis(engine: &Engine, key: &ObjectKey) -> Result<ReviewBasis, NotReviewed> {
+pub fn basis(engine: &Engine, reviewed: &Reviewed) -> Result<ReviewBasis, NotReviewed> {
+    let key = &reviewed.key;
     let mut related = users(engine.graph(), key)?;
+    // The routes to a backend that a policy targets for the first time do not read the policy yet.
+    for target in targets(&reviewed.event).iter().filter(|target| BACKENDS.contains(&&*target.kind)) {
+        related.extend(engine.graph().readers_of(target, READERS_MAX).into_iter().cloned());
+    }
     if *key.group == *contour::GROUP {
         related.insert(listeners::gateway(engine.settings()));
     }
@@ -45,11 +54,13 @@ pub fn basis(engine: &Engine, key: &ObjectKey) -> Result<ReviewBasis, NotReviewe
     })
 }
 
-/// Returns the object itself and the objects that use it. An HTTPProxy is served as a part of every tree that includes
-/// it, so that all proxies above it are needed. The users of a Gateway do not decide how the Gateway is served.
+/// Returns the object itself and the objects that use it, the users of a policy among them also if the object is used by
+/// the policy. An HTTPProxy is served as a part of every tree that includes it, so that all proxies above it are needed.
+/// The users of a Gateway do not decide how the Gateway is served.
 fn users(graph: &Graph, key: &ObjectKey) -> Result<BTreeSet<ObjectKey>, NotReviewed> {
     let mut found = BTreeSet::from([key.clone()]);
     let is_proxy = |key: &ObjectKey| *key.kind == *kinds::HTTP_PROXY;
+    let is_policy = |key: &ObjectKey| *key.kind == *kinds::TRAFFIC_POLICY;
     if [kinds::GATEWAY, kinds::GATEWAY_CLASS].contains(&&*key.kind) {
         return Ok(found);
     }
@@ -57,7 +68,8 @@ fn users(graph: &Graph, key: &ObjectKey) -> Result<BTreeSet<ObjectKey>, NotRevie
     while let Some(next) = queue.pop() {
         let most = if is_proxy(&next) { RELATED_OBJECTS_MAX } else { READERS_MAX };
         for reader in graph.readers_of(&next, most) {
-            if (next == *key || is_proxy(reader)) && found.insert(reader.clone()) && is_proxy(reader) {
+            let is_user = next == *key || is_proxy(reader) || is_policy(&next);
+            if is_user && found.insert(reader.clone()) && (is_proxy(reader) || is_policy(reader)) {
                 queue.push(reader.clone());
             }
         }

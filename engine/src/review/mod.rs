@@ -18,14 +18,16 @@ mod tests;
 use std::sync::Arc;
 
 use holdfast_api::apis::decode::{Decoded, decode};
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
+use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_fallback::event::Event;
 use holdfast_graph::{Detected, ObjectKey};
 use serde_json::Value;
 
 pub use self::basis::{ReviewBasis, basis};
 pub use self::owner::ReviewOwner;
-pub use self::served::ReviewEffect;
+pub use self::served::{EffectKind, ReviewEffect};
 use crate::engine::Engine;
 
 /// Maximum number of objects that one review translates, without grants and classes.
@@ -39,7 +41,8 @@ pub const READERS_MAX: usize = 32;
 pub struct Review {
     /// Whether Holdfast is responsible for the object.
     pub owner: ReviewOwner,
-    /// The faults of the object that do not follow from faults of other objects, in order.
+    /// The faults of the object that do not follow from faults of other objects, in order. A fault of the content of a
+    /// Secret, ConfigMap or Service that the object uses has the class of a reference: another owner repairs it.
     pub faults: Vec<Fault>,
     /// Why Envoys refused this content earlier, if they did.
     pub refused: Option<Arc<str>>,
@@ -93,25 +96,62 @@ impl Reviewed {
 pub fn review(basis: ReviewBasis, reviewed: &Reviewed) -> Result<Review, NotReviewed> {
     let events = related::related(&basis, reviewed)?;
     let objects = basis.objects.clone();
-    let is_there = |key: &ObjectKey| objects.get(key).is_some() || objects.is_unreadable(key);
-    let mut engine = Engine::new(basis.settings);
-    engine.handle(vec![Event::Clock(basis.now_ms), Event::Restored(Box::new(basis.restored))]);
-    engine.handle(events);
+    let engine = translated(&basis, events.clone());
     let key = &reviewed.key;
     let fallback = engine.fallback();
     let by_envoy = |detected| matches!(detected, Detected::Probe | Detected::Nack);
     let mut broken = fallback.broken_objects.iter();
     let refused = broken.find(|broken| broken.object.is(key) && by_envoy(broken.detected_by));
-    // A missing object has no fault of its own that its owner could read.
+    let mut faults = own_faults(&engine, key, &objects);
+    if faults.iter().any(|fault| fault.class == Class::Invalid) {
+        let without = translated(&basis, events.into_iter().filter(|event| !is_content_of_others(event)).collect());
+        yield_to_owners(&mut faults, &own_faults(&without, key, &objects));
+    }
+    Ok(Review {
+        owner: owner::owner(&engine, key),
+        faults,
+        refused: refused.map(|broken| broken.message.as_str().into()),
+        served: served::served(&engine, &fallback, key),
+    })
+}
+
+/// Returns an engine that starts with the records of the basis and has translated the events.
+fn translated(basis: &ReviewBasis, events: Vec<Event>) -> Engine {
+    let mut engine = Engine::new(basis.settings.clone());
+    engine.handle(vec![Event::Clock(basis.now_ms), Event::Restored(Box::new(basis.restored.clone()))]);
+    engine.handle(events);
+    engine
+}
+
+/// Returns the faults of an object that its owner can repair, in order. A fault that follows from a missing object is one
+/// of them, since the missing object has no fault of its own that its owner could read.
+fn own_faults(engine: &Engine, key: &ObjectKey, objects: &ObjectSnapshot) -> Vec<Fault> {
+    let is_there = |key: &ObjectKey| objects.get(key).is_some() || objects.is_unreadable(key);
     let is_own = |fault: &Fault| fault.object == *key && fault.cause.as_ref().is_none_or(|cause| !is_there(cause));
     let own = |fault: Fault| match fault.cause {
         Some(_) if fault.class == Class::Invalid => Fault { class: Class::Referential, ..fault },
         _ => fault,
     };
-    Ok(Review {
-        owner: owner::owner(&engine, key),
-        faults: engine.faults().into_iter().filter(is_own).map(own).collect(),
-        refused: refused.map(|broken| broken.message.as_str().into()),
-        served: served::served(&fallback, key),
-    })
+    engine.faults().into_iter().filter(is_own).map(own).collect()
+}
+
+/// Returns whether an event is about an object of Kubernetes with content that others own: such an object has no status,
+/// and its faults are reported at the objects that use it.
+fn is_content_of_others(event: &Event) -> bool {
+    const OWNED_BY_OTHERS: [&str; 3] = [kinds::SECRET, kinds::CONFIG_MAP, kinds::SERVICE];
+    match event {
+        Event::Applied(object, _) => OWNED_BY_OTHERS.contains(&&*object.key.kind),
+        Event::Unusable(key, _) => OWNED_BY_OTHERS.contains(&&*key.kind),
+        _ => false,
+    }
+}
+
+/// Gives a fault the class of a reference, if it is not found where the content of others does not exist: then that
+/// content is at fault, and the owner of the reviewed object cannot repair it.
+fn yield_to_owners(faults: &mut [Fault], without: &[Fault]) {
+    for fault in faults.iter_mut().filter(|fault| fault.class == Class::Invalid) {
+        if !without.iter().any(|other| other.class == Class::Invalid && other.field == fault.field) {
+            fault.class = Class::Referential;
+        }
+    }
 }

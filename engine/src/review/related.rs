@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use holdfast_api::apis::kgateway::targets::Targets;
 use holdfast_api::apis::scheme::namespace_key;
 use holdfast_api::apis::{Body, kinds};
 use holdfast_api::object::Object;
@@ -10,7 +11,7 @@ use holdfast_fallback::event::Event;
 use holdfast_fallback::persistence::excerpt::versions;
 use holdfast_graph::ObjectKey;
 
-use super::{NotReviewed, RELATED_OBJECTS_MAX, ReviewBasis, Reviewed};
+use super::{NotReviewed, READERS_MAX, RELATED_OBJECTS_MAX, ReviewBasis, Reviewed};
 use crate::engine::Engine;
 
 /// Kinds that are looked up by what they contain: no reference leads to them, and their objects are small.
@@ -28,6 +29,7 @@ pub(super) fn related(basis: &ReviewBasis, reviewed: &Reviewed) -> Result<Vec<Ev
     let mut known: BTreeSet<ObjectKey> = BTreeSet::from([reviewed.key.clone()]);
     let mut found = basis.related.clone();
     found.extend(targets(&reviewed.event));
+    found.extend(selected(basis, &reviewed.event));
     let earlier = versions(&basis.restored, &reviewed.key).map(|it| Event::Applied(Box::new(it.clone()), Vec::new()));
     let mut all = events.clone();
     for version in earlier.chain([reviewed.event.clone()]) {
@@ -81,24 +83,47 @@ fn policies(basis: &ReviewBasis) -> Vec<(ObjectKey, Vec<ObjectKey>)> {
     all.map(|object| (object.key.clone(), targets_of(object))).collect()
 }
 
-fn targets(event: &Event) -> Vec<ObjectKey> {
+/// Returns the objects that a policy under review targets by name.
+pub(super) fn targets(event: &Event) -> Vec<ObjectKey> {
     match event {
         Event::Applied(object, _) => targets_of(object),
         _ => Vec::new(),
     }
 }
 
+/// Returns the first objects that a policy under review selects by labels.
+fn selected(basis: &ReviewBasis, event: &Event) -> Vec<ObjectKey> {
+    let Event::Applied(policy, _) = event else { return Vec::new() };
+    let selectors = written_targets(policy).map(|targets| &targets.selectors[..]).unwrap_or_default();
+    let is_selected = |object: &&Arc<Object>| {
+        object.key.namespace == policy.key.namespace
+            && selectors.iter().any(|(_, selector)| {
+                let has = |(name, value): (&String, &String)| object.metadata.labels.get(name) == Some(value);
+                let is_kind = selector.kind == object.key.kind && selector.group == object.key.group;
+                is_kind && !selector.match_labels.is_empty() && selector.match_labels.iter().all(has)
+            })
+    };
+    if selectors.is_empty() {
+        return Vec::new();
+    }
+    basis.objects.iter().filter(is_selected).take(READERS_MAX).map(|object| object.key.clone()).collect()
+}
+
 /// Returns the objects that a policy targets by name.
 pub(super) fn targets_of(object: &Object) -> Vec<ObjectKey> {
-    let targets = match &object.body {
-        Body::TrafficPolicy(policy) => &policy.targets,
-        Body::ListenerPolicy(policy) => &policy.targets,
-        Body::BackendConfigPolicy(policy) => &policy.targets,
-        Body::BackendTlsPolicy(policy) => &policy.targets,
-        _ => return Vec::new(),
-    };
+    let Some(targets) = written_targets(object) else { return Vec::new() };
     let key = |target: &holdfast_api::apis::kgateway::targets::TargetRef| {
         ObjectKey::new(&*target.group, &*target.kind, &*object.key.namespace, &*target.name)
     };
     targets.references.iter().map(|(_, target)| key(target)).collect()
+}
+
+fn written_targets(object: &Object) -> Option<&Targets> {
+    match &object.body {
+        Body::TrafficPolicy(policy) => Some(&policy.targets),
+        Body::ListenerPolicy(policy) => Some(&policy.targets),
+        Body::BackendConfigPolicy(policy) => Some(&policy.targets),
+        Body::BackendTlsPolicy(policy) => Some(&policy.targets),
+        _ => None,
+    }
 }

@@ -1,71 +1,91 @@
 //! What would be served instead of an object under review, or because of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdfast_fallback::view::FallbackReport;
+use holdfast_api::apis::Body;
+use holdfast_fallback::view::{FallbackReport, Identity};
 use holdfast_graph::ObjectKey;
 
-/// Something that would not be served as written.
+use crate::engine::Engine;
+use crate::report::ReplacementView;
+
+/// An object, or a section of it, that would not be served as written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ReviewEffect {
-    /// An earlier generation of the object, or of a section of it.
-    Earlier {
-        /// The object under review, or an object that goes back together with it.
-        object: ObjectKey,
-        /// The section; empty for the object as a whole.
-        section: Arc<str>,
-        /// The generation.
-        generation: i64,
-    },
-    /// A direct response to the requests of the object, or of a section of it.
-    Response {
-        /// The object under review, or an object that depends on it.
-        object: ObjectKey,
-        /// The section; empty for the object as a whole.
-        section: Arc<str>,
-        /// The status code.
-        status: u16,
-    },
-    /// The object, or a section of it, is left out.
-    LeftOut {
-        /// The object under review, or an object that depends on it.
-        object: ObjectKey,
-        /// The section; empty for the object as a whole.
-        section: Arc<str>,
-    },
+pub struct ReviewEffect {
+    /// The object under review, or an object that goes back together with it or depends on it.
+    pub object: ObjectKey,
+    /// The section, such as `rules[0]` or `listeners[https]`; empty for the object as a whole.
+    pub section: Arc<str>,
+    /// The field of the section, such as `spec.listeners[1]`; empty for the object as a whole.
+    pub field: String,
+    /// What is served.
+    pub kind: EffectKind,
 }
 
-impl ReviewEffect {
-    /// Returns the object of which something else is served.
-    pub fn object(&self) -> &ObjectKey {
-        match self {
-            Self::Earlier { object, .. } | Self::Response { object, .. } | Self::LeftOut { object, .. } => object,
-        }
-    }
+/// What is served instead of an object or a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EffectKind {
+    /// An earlier generation.
+    Earlier(i64),
+    /// A direct response with this status code to its requests.
+    Response(u16),
+    /// Nothing: it is left out.
+    Nothing,
 }
 
 /// Returns the steps of a plan about an object, or because of it: first those about the object itself.
-pub(super) fn served(report: &FallbackReport, key: &ObjectKey) -> Vec<ReviewEffect> {
+pub(super) fn served(engine: &Engine, report: &FallbackReport, key: &ObjectKey) -> Vec<ReviewEffect> {
     let name = key.to_string();
-    let mut served = Vec::new();
-    for it in &report.backfilled_objects {
-        if it.object.is(key) || it.causing_objects.contains(&name) {
-            let (section, generation) = (it.section.clone(), it.served_generation);
-            served.push(ReviewEffect::Earlier { object: it.object.key(), section, generation });
+    let mut effects = Vec::new();
+    let mut add = |object: &Identity, section: &Arc<str>, causing: &BTreeSet<String>, kind: EffectKind| {
+        if object.is(key) || causing.contains(&name) {
+            let (object, section) = (object.key(), section.clone());
+            effects.push(ReviewEffect { field: field(engine, &object, &section), object, section, kind });
         }
+    };
+    for it in &report.backfilled_objects {
+        add(&it.object, &it.section, &it.causing_objects, EffectKind::Earlier(it.served_generation));
     }
     for it in &report.replaced_objects {
-        if it.object.is(key) || it.causing_objects.contains(&name) {
-            let (section, status) = (it.section.clone(), it.response);
-            served.push(ReviewEffect::Response { object: it.object.key(), section, status });
-        }
+        add(&it.object, &it.section, &it.causing_objects, EffectKind::Response(it.response));
     }
     for it in &report.excluded_objects {
-        if it.object.is(key) || it.causing_objects.contains(&name) {
-            served.push(ReviewEffect::LeftOut { object: it.object.key(), section: it.section.clone() });
-        }
+        add(&it.object, &it.section, &it.causing_objects, EffectKind::Nothing);
     }
-    served.sort_by_key(|it| it.object() != key);
-    served.dedup();
-    served
+    effects.extend(answered(engine, key));
+    effects.sort_by_key(|it| it.object != *key);
+    effects.dedup();
+    effects
+}
+
+/// Returns the sections of routes that translation replaces because of a fault of the object, such as the use of a backend
+/// that cannot be served.
+fn answered(engine: &Engine, key: &ObjectKey) -> Vec<ReviewEffect> {
+    let faults = engine.faults();
+    let is_cause = |effect: &ReviewEffect| {
+        let mut of_object = faults.iter().filter(|fault| fault.object == effect.object && fault.is_error());
+        of_object.any(|fault| fault.cause.as_ref() == Some(key) && fault.field.starts_with(&effect.field))
+    };
+    let effect = |it: ReplacementView| {
+        let kind = it.response.map_or(EffectKind::Nothing, EffectKind::Response);
+        ReviewEffect { object: it.object, field: format!("spec.{}", it.section), section: it.section.into(), kind }
+    };
+    engine.replacements().into_iter().map(effect).filter(is_cause).collect()
+}
+
+/// Returns the field of a section. Listeners are sections by name, and fields by their place in the list.
+fn field(engine: &Engine, object: &ObjectKey, section: &str) -> String {
+    let written = engine.objects().get(object);
+    let listeners = match written.map(|object| &object.body) {
+        Some(Body::Gateway(gateway)) => &gateway.listeners[..],
+        Some(Body::ListenerSet(set)) => &set.listeners[..],
+        _ => &[],
+    };
+    let name = section.strip_prefix("listeners[").and_then(|rest| rest.strip_suffix(']'));
+    match name.and_then(|name| listeners.iter().position(|listener| *listener.name == *name)) {
+        Some(index) => format!("spec.listeners[{index}]"),
+        None if section.is_empty() => String::new(),
+        None => format!("spec.{section}"),
+    }
 }

@@ -70,6 +70,9 @@ fn route(generation: i64, gateway: &str, rules: &str) -> String {
     )
 }
 
+const TLS_OF_ECHO: &str = "{apiVersion: gateway.networking.k8s.io/v1, kind: BackendTLSPolicy, metadata: {name: tls, namespace: shop, uid: q, generation: 1}, \
+                           spec: {targetRefs: [{group: '', kind: Service, name: echo}], validation: {caCertificateRefs: [{group: '', kind: ConfigMap, name: broken}], hostname: shop.example.com}}}";
+
 fn settings(fallback: bool) -> Settings {
     let mut settings = Settings::standalone();
     settings.fallback.isolate = fallback;
@@ -93,7 +96,7 @@ fn running(further: &str, settings: Settings) -> Engine {
 fn review(engine: &Engine, object: &str) -> Review {
     let document = testing::documents(object).remove(0);
     let reviewed = Reviewed::read(document).unwrap();
-    super::review(basis(engine, reviewed.key()).unwrap(), &reviewed).unwrap()
+    super::review(basis(engine, &reviewed).unwrap(), &reviewed).unwrap()
 }
 
 /// The faults of a review, with their classes.
@@ -109,7 +112,10 @@ fn the_earlier_generation_goes_on_being_served() {
     assert_eq!(faults(&found), [("spec.rules[0].matches[0].path.value".to_owned(), Class::Invalid)]);
     assert_eq!(found.owner, ReviewOwner::Ours);
     let key = engine.objects().iter().find(|object| &*object.key.kind == "HTTPRoute").unwrap().key.clone();
-    assert_eq!(found.served, [ReviewEffect::Earlier { object: key, section: "".into(), generation: 4 }]);
+    assert_eq!(
+        found.served,
+        [ReviewEffect { object: key, section: "".into(), field: String::new(), kind: EffectKind::Earlier(4) }]
+    );
     assert_eq!(testing::served(&engine), before);
     assert!(engine.faults().iter().all(|fault| &*fault.object.kind != "HTTPRoute"));
     assert_eq!(review(&engine, &route(5, "public", GOOD)), Review { owner: ReviewOwner::Ours, ..Review::default() });
@@ -120,7 +126,7 @@ fn without_an_earlier_generation_the_response_is_named() {
     for engine in [running("", settings(true)), running(&route(4, "public", GOOD), settings(false))] {
         let found = review(&engine, &route(5, "public", BROKEN));
         assert!(
-            matches!(&*found.served, [ReviewEffect::Response { section, status: 404, .. }] if &**section == "rules[0]"),
+            matches!(&*found.served, [ReviewEffect { field, kind: EffectKind::Response(404), .. }] if field == "spec.rules[0]"),
             "{found:?}"
         );
     }
@@ -150,7 +156,7 @@ fn the_answer_is_that_of_the_engine_after_the_edit() {
         let expected: Vec<Fault> =
             engine.faults().into_iter().filter(|fault| fault.object == key && fault.cause.is_none()).collect();
         assert_eq!(found.faults, expected, "{edit}");
-        assert_eq!(found.served, served::served(&engine.fallback(), &key), "{edit}");
+        assert_eq!(found.served, served::served(&engine, &engine.fallback(), &key), "{edit}");
         assert!(!found.faults.is_empty(), "{edit}");
     }
 }
@@ -207,6 +213,47 @@ fn missing_objects_are_no_faults_of_content() {
     }
 }
 
+/// The owner of a Secret or ConfigMap repairs its content; the object that uses it can be stored meanwhile.
+#[test]
+fn content_of_secrets_and_config_maps_is_no_fault_of_content_of_their_users() {
+    let broken = "{apiVersion: v1, kind: Secret, metadata: {name: broken, namespace: shop, uid: t1}, type: kubernetes.io/tls, data: {tls.crt: bm8=, tls.key: bm8=, ca.crt: bm8=, client-secret: Cg==, .htaccess: Og==}}\n\
+                  ---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: broken, namespace: shop, uid: t2}, data: {ca.crt: none}}";
+    let gateway = |listener: &str| {
+        format!(
+            "{{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {{name: new, namespace: shop, uid: new, generation: 1}}, \
+             spec: {{gatewayClassName: holdfast, listeners: [{{name: https, port: 8443, protocol: HTTPS, {listener}}}]}}}}"
+        )
+    };
+    let tls = "routes: [{services: [{name: echo, port: 80}]}], virtualhost: {fqdn: proxy.example.com, tls: {secretName: broken}}";
+    let engine = running(&format!("{}---\n{broken}", route(1, "public", GOOD)), settings(true));
+    for object in [
+        gateway("tls: {certificateRefs: [{name: broken}]}"),
+        TLS_OF_ECHO.to_owned(),
+        policy("basicAuth: {secretRef: {name: broken}}"),
+        proxy("root", 2, tls),
+        proxy(
+            "root",
+            2,
+            "virtualhost: {fqdn: proxy.example.com}, routes: [{services: [{name: echo, port: 80, protocol: tls, validation: {caSecret: broken, subjectName: a}}]}]",
+        ),
+    ] {
+        let found = review(&engine, &object);
+        assert!(!found.faults.is_empty() || !found.served.is_empty(), "{object}: {found:?}");
+        assert!(found.faults.iter().all(|fault| fault.class != Class::Invalid), "{object}: {:?}", found.faults);
+    }
+    // A fault of its own beside it is one of content.
+    for (object, field) in [
+        (gateway("hostname: '*bad', tls: {certificateRefs: [{name: broken}]}"), "hostname"),
+        (policy("basicAuth: {secretRef: {name: broken}}\n  csrf: {percentageEnabled: 200}"), "csrf"),
+        (proxy("root", 2, &tls.replace("port: 80", "port: 80, weight: -1")), "routes[0]"),
+    ] {
+        let found = review(&engine, &object);
+        let invalid = |fault: &&Fault| fault.class == Class::Invalid;
+        let own: Vec<_> = found.faults.iter().filter(invalid).map(|fault| fault.field.clone()).collect();
+        assert!(own.iter().any(|own| own.contains(field)), "{object}: {:?}", found.faults);
+    }
+}
+
 #[test]
 fn a_policy_of_a_backend_that_is_named_for_the_first_time_applies() {
     let secure = "{apiVersion: v1, kind: Service, metadata: {name: secure, namespace: shop, uid: t}, spec: {ports: [{port: 443, appProtocol: https}]}}";
@@ -217,6 +264,41 @@ fn a_policy_of_a_backend_that_is_named_for_the_first_time_applies() {
     assert!(without.faults.iter().any(|fault| fault.message.contains("BackendTLSPolicy")), "{without:?}");
     let with = review(&running(&format!("{secure}\n---\n{policy}"), settings(true)), &to_secure);
     assert_eq!((with.faults, with.served), (Vec::new(), Vec::new()));
+}
+
+/// The routes to which an object applies only through others, or only from now on.
+#[test]
+fn what_clients_of_affected_routes_get_is_named() {
+    let labelled = route(1, "public", GOOD).replace("uid: r", "uid: r, labels: {app: cart}");
+    let using = policy("extAuth: {extensionRef: {name: auth}}");
+    let extension = |host: &str| {
+        format!(
+            "{{apiVersion: gateway.kgateway.dev/v1alpha1, kind: GatewayExtension, metadata: {{name: auth, namespace: shop, uid: x, generation: 1}}, \
+             spec: {{type: ExtAuth, extAuth: {{grpcService: {{backendRef: {{name: echo, port: 80}}, requestTimeout: {host}}}}}}}}}"
+        )
+    };
+    let to_backend = route(1, "public", "[{backendRefs: [{group: gateway.kgateway.dev, kind: Backend, name: b}]}]");
+    let backend = |host: &str| {
+        format!(
+            "{{apiVersion: gateway.kgateway.dev/v1alpha1, kind: Backend, metadata: {{name: b, namespace: shop, uid: b2, generation: 1}}, \
+             spec: {{type: Static, static: {{hosts: [{{host: {host}, port: 80}}]}}}}}}"
+        )
+    };
+    let selecting = policy("csrf: {percentageEnabled: 200}")
+        .replace("targetRefs", "targetSelectors")
+        .replace("name: cart", "matchLabels: {app: cart}");
+    for (further, edit) in [
+        (labelled, selecting),
+        (format!("{}---\n{using}---\n{}", route(1, "public", GOOD), extension("1s")), extension("soon")),
+        (format!("{to_backend}---\n{}", backend("10.1.1.1")), backend("not a host")),
+        (route(1, "public", GOOD), TLS_OF_ECHO.to_owned()),
+    ] {
+        let found = review(&running(&further, settings(false)), &edit);
+        let is_affected = |it: &&ReviewEffect| &*it.object.kind == "HTTPRoute";
+        let affected: Vec<_> = found.served.iter().filter(is_affected).map(|it| it.kind).collect();
+        assert!(matches!(affected[..], [EffectKind::Response(_)]), "{edit}: {found:?}");
+        assert!(!found.faults.is_empty() && found.owner == ReviewOwner::Ours, "{edit}: {found:?}");
+    }
 }
 
 #[test]
@@ -267,10 +349,10 @@ fn an_object_with_too_many_dependencies_is_not_reviewed() {
     engine.handle(testing::events(&format!("{WORLD}---\n{}", roots.join("---\n"))));
     let child = proxy("child", 2, "routes: []");
     let reviewed = Reviewed::read(testing::documents(&child).remove(0)).unwrap();
-    assert_eq!(basis(&engine, reviewed.key()).err(), Some(NotReviewed::TooManyRelated));
+    assert_eq!(basis(&engine, &reviewed).err(), Some(NotReviewed::TooManyRelated));
     let other = proxy("other", 2, "virtualhost: {fqdn: r1.example.com}, includes: [{name: child}]");
     let reviewed = Reviewed::read(testing::documents(&other).remove(0)).unwrap();
-    assert!(basis(&engine, reviewed.key()).is_ok());
+    assert!(basis(&engine, &reviewed).is_ok());
     let pod = serde_json::json!({"apiVersion": "v1", "kind": "Pod"});
     assert!(matches!(Reviewed::read(pod), Err(NotReviewed::Unknown(_))));
 }

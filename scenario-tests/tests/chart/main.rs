@@ -4,6 +4,7 @@
 mod alerts;
 mod arguments;
 mod installing;
+mod packaged;
 mod rendering;
 mod roles;
 mod upgrading;
@@ -23,7 +24,8 @@ const AT_ONCE: usize = 2;
 
 fn main() -> ExitCode {
     let plain = [rendering::stories(), arguments::stories(), roles::stories()].concat();
-    let (alerts, installing) = (alerts::stories(), [installing::stories(), upgrading::stories()].concat());
+    let (alerts, installing) =
+        (alerts::stories(), [installing::stories(), packaged::stories(), upgrading::stories()].concat());
     if std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&[plain, alerts, installing].concat(), AT_ONCE);
     }

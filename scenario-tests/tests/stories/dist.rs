@@ -1,71 +1,27 @@
 //! The image `holdfast-envoy`, run from its root file system as in a Pod of the chart: it serves a route through the Envoy
 //! in it, tries configuration with its probe, and cannot write outside of its volumes.
-//!
-//! `HOLDFAST_DIST` names a folder that `cargo dist` has made, with static binaries as users get them. Without it, the
-//! image has the debug binary of the stories and the C library of this machine, so that no release is built.
 
-use std::env;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Context, Error, Result, ensure};
-use clap::Parser;
-use holdfast_dist::{DistArgs, Platform};
+use holdfast_dist::Platform;
+use holdfast_scenario_tests::artefacts::artefacts;
 use holdfast_scenario_tests::image_root::ImageRoot;
 use holdfast_scenario_tests::request::get;
-use holdfast_scenario_tests::{Story, World, binary, envoy, stories};
+use holdfast_scenario_tests::{Story, World, envoy, stories};
 
 /// The user of the image.
 const USER: u32 = 65532;
-const WITH_ENVOY: &str = "holdfast-envoy.oci";
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!("dist", true, [the_image_serves_a_route_with_a_read_only_root])
 }
 
-/// Returns the layout of the image, made in the folder of the world if none is named.
-async fn layout(world: &World, platform: Platform) -> Result<PathBuf> {
-    if let Some(made) = env::var_os("HOLDFAST_DIST") {
-        return Ok(fs::canonicalize(made)?.join(WITH_ENVOY));
-    }
-    let (name, out) = (platform.name(), world.folder().join("dist"));
-    let (holdfast, envoy) = (without_symbols(world, binary::holdfast()?), envoy::find().map_err(Error::msg)?);
-    let line = [
-        "dist",
-        "--dynamic",
-        "--target",
-        name,
-        "--binary",
-        &format!("{name}={}", holdfast.display()),
-        "--envoy",
-        &format!("{name}={}", envoy.display()),
-        "--libraries",
-        &format!("{name}=/"),
-        "--download-url",
-        "https://downloads.example.com/holdfast",
-        "--source-date-epoch",
-        "1700000000",
-        "--out",
-        &out.display().to_string(),
-    ];
-    let args = DistArgs::try_parse_from(line)?;
-    let made = tokio::task::spawn_blocking(move || holdfast_dist::run(&args)).await??;
-    ensure!(made.notes.is_empty(), "{:?}", made.notes);
-    Ok(out.join(WITH_ENVOY))
-}
-
-/// Returns a copy of the program without symbols, which are most of a debug binary, or the program if there is no `strip`.
-fn without_symbols(world: &World, program: PathBuf) -> PathBuf {
-    let copy = world.folder().join("holdfast");
-    let status = Command::new("strip").arg("-o").arg(&copy).arg(&program).status();
-    if status.is_ok_and(|status| status.success()) { copy } else { program }
-}
-
 async fn the_image_serves_a_route_with_a_read_only_root(world: World) -> Result<()> {
     let platform = Platform::of_this_machine().context("there are no images for this machine")?;
-    let layout = layout(&world, platform).await?;
+    let envoy = envoy::find().map_err(Error::msg)?;
+    let layout = artefacts(&world, Some(&envoy)).await?.join("holdfast-envoy.oci");
     let root = ImageRoot::unpack(&layout, platform.name(), world.folder().join("root"))?;
     ensure!(!root.folder().join("bin/sh").exists(), "the image has a shell");
     let _files = world.backend("files").await?;

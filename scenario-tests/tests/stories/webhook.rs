@@ -87,6 +87,9 @@ async fn hostile_bodies_are_answered(world: World) -> Result<()> {
         Ok(())
     })
     .await?;
+    let counted = holdfast.metric("holdfast_webhook_reviews_total", &["result=\"warned\""]).await?;
+    let measured = holdfast.metric("holdfast_webhook_review_duration_seconds_count", &[]).await?;
+    ensure!(counted >= 1.0 && measured >= counted, "{counted} warnings in {measured} reviews");
     holdfast.terminate().await?.expect_code(0)?;
     Ok(())
 }

@@ -20,6 +20,7 @@ use super::input_metrics::InputMetrics;
 use super::namespace_metrics::NamespaceMetrics;
 use super::register::Register;
 use super::shared_metrics::SharedMetrics;
+use super::webhook_metrics::WebhookMetrics;
 use crate::serve::heartbeat::LastBeat;
 use crate::serve::silence::NotAnsweringByGateway;
 use crate::store::persist::Persisted;
@@ -65,6 +66,8 @@ pub struct Metrics {
     pub namespaces: NamespaceMetrics,
     /// Metrics of served certificates.
     pub certificates: CertificateMetrics,
+    /// Metrics of the admission webhook.
+    pub webhook: WebhookMetrics,
     /// The Gateways that have series.
     gateways: Mutex<BTreeSet<Arc<str>>>,
     /// The time at which the configuration of each Gateway was last published.
@@ -134,6 +137,7 @@ impl Metrics {
             inputs: InputMetrics::new(all)?,
             namespaces: NamespaceMetrics::new(all)?,
             certificates: CertificateMetrics::new(all)?,
+            webhook: WebhookMetrics::new(all)?,
             gateways: Mutex::default(),
             published: Mutex::default(),
             registry,

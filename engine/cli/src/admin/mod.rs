@@ -18,6 +18,7 @@ mod pages;
 mod process;
 mod register;
 pub mod shared_metrics;
+pub mod webhook_metrics;
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ use holdfast_engine::health::{FileProblem, Outside};
 use holdfast_engine::report::Reports;
 use holdfast_engine::report::certificates::earliest_dates;
 use holdfast_engine::report::events::events;
-use holdfast_engine::review::{self, ReviewBasis};
+use holdfast_engine::review::{self, ReviewBasis, Reviewed};
 use holdfast_fallback::trial::Tried;
 use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::ObjectKey;
@@ -230,11 +230,11 @@ impl Core {
     ///
     /// # Errors
     /// Returns an error if not all objects were read yet, or the object depends on too many others.
-    pub(crate) fn review_basis(&self, key: &ObjectKey) -> Result<ReviewBasis, String> {
+    pub(crate) fn review_basis(&self, reviewed: &Reviewed) -> Result<ReviewBasis, String> {
         if !self.health.translation.load(Relaxed) {
             return Err("it has not read all objects yet".to_owned());
         }
-        review::basis(&self.engine, key).map_err(|why| why.to_string())
+        review::basis(&self.engine, reviewed).map_err(|why| why.to_string())
     }
 
     /// Sends statuses and Events to an API server from now on.

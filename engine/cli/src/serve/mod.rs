@@ -80,7 +80,7 @@ pub(crate) async fn serve(args: RunArgs, log_level: RuntimeLogLevel) -> Result<(
     watchdog::start(&health).context("cannot start the thread that watches the main loop")?;
     let (handle, questions) = CoreHandle::new();
     let listeners = PageListeners::bind(&args).await?;
-    let webhook = WebhookListener::bind(&args.webhook).await?;
+    let webhook = WebhookListener::bind(&args.webhook, &metrics.webhook).await?;
     let fleets = Fleets::new();
     let xds = super::xds::bind(&args, &data, objects.token_keys()).await?.with_connections_max(shares.xds);
     let found = signals.unless_ended(supervisor(&args, &data, &xds.managed_address())).await.transpose()?;

@@ -26,6 +26,7 @@ use tokio::sync::watch;
 
 use self::arguments::WebhookArgs;
 use self::reviewer::Reviewer;
+use crate::admin::webhook_metrics::WebhookMetrics;
 use crate::admin::{self, ConnectionLimits};
 use crate::failure::Failure;
 use crate::serve::core::CoreHandle;
@@ -52,6 +53,7 @@ pub(crate) struct WebhookListener {
     listener: TcpListener,
     tls: holdfast_xds::TlsSource,
     args: WebhookArgs,
+    metrics: WebhookMetrics,
 }
 
 impl WebhookListener {
@@ -59,7 +61,7 @@ impl WebhookListener {
     ///
     /// # Errors
     /// Returns an error if the address cannot be bound, or the certificate cannot be used.
-    pub(crate) async fn bind(args: &WebhookArgs) -> Result<Option<Self>, Failure> {
+    pub(crate) async fn bind(args: &WebhookArgs, metrics: &WebhookMetrics) -> Result<Option<Self>, Failure> {
         let Some((address, certificate, key)) = args.listen()? else { return Ok(None) };
         let files = TlsFiles { flags: FLAGS, certificate, key, client_ca: None, others_have_tokens: false };
         let (tls, _) = material::follow(files)?;
@@ -67,12 +69,12 @@ impl WebhookListener {
             format!("--webhook-listen {address}: cannot listen on this address (choose another address)")
         })?;
         tracing::info!(%address, mode = args.webhook_mode.name(), "serving the admission webhook");
-        Ok(Some(Self { listener, tls, args: args.clone() }))
+        Ok(Some(Self { listener, tls, args: args.clone(), metrics: metrics.clone() }))
     }
 
     /// Serves until the product ends.
     pub(crate) async fn serve(self, handle: CoreHandle, places: ConnectionLimits, ending: watch::Receiver<bool>) {
-        let reviewer = Reviewer::new(handle, self.args.webhook_mode);
+        let reviewer = Reviewer::new(handle, self.args.webhook_mode, self.metrics);
         admin::serve_tls(self.listener, self.tls, pages(reviewer), places, ending).await;
     }
 }

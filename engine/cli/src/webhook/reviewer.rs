@@ -3,7 +3,7 @@
 //! Whatever goes wrong, the object is allowed, and the user reads that it was not checked.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use holdfast_engine::review::{self, Reviewed};
@@ -14,7 +14,8 @@ use tokio::time::timeout;
 use super::admission::{self, NotAReview, REVIEW_VALUES_MAX, RequestHead, ReviewAnswer};
 use super::arguments::WebhookMode;
 use super::verdict;
-use crate::serve::core::CoreHandle;
+use crate::admin::webhook_metrics::{ReviewResult, WebhookMetrics};
+use crate::serve::core::{Core, CoreHandle};
 
 /// Maximum number of reviews at a time; a further one waits.
 const REVIEWS_AT_ONCE_MAX: usize = 4;
@@ -27,12 +28,13 @@ const REVIEW_TIME_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Reviewer {
     handle: CoreHandle,
     mode: WebhookMode,
+    metrics: WebhookMetrics,
     places: Arc<Semaphore>,
 }
 
 impl Reviewer {
-    pub(super) fn new(handle: CoreHandle, mode: WebhookMode) -> Self {
-        Self { handle, mode, places: Arc::new(Semaphore::new(REVIEWS_AT_ONCE_MAX)) }
+    pub(super) fn new(handle: CoreHandle, mode: WebhookMode, metrics: WebhookMetrics) -> Self {
+        Self { handle, mode, metrics, places: Arc::new(Semaphore::new(REVIEWS_AT_ONCE_MAX)) }
     }
 
     /// Returns the answer to a request.
@@ -40,16 +42,24 @@ impl Reviewer {
     /// # Errors
     /// Returns an error if the body is not a review.
     pub(super) async fn answer(&self, head: &RequestHead, body: Bytes) -> Result<ReviewAnswer, NotAReview> {
-        let not_checked = |why: &str| Ok(verdict::not_checked(&head.object_name(), why));
+        let began = Instant::now();
+        let (result, answer) = match self.in_time(body).await {
+            Ok(answer) => (result(&answer), answer),
+            Err(NoAnswer::NotAReview(why)) => return Err(why),
+            Err(NoAnswer::NotChecked(why)) => {
+                (ReviewResult::NotChecked, verdict::not_checked(&head.object_name(), &why))
+            }
+        };
+        self.metrics.answered(result, began.elapsed());
+        Ok(answer)
+    }
+
+    async fn in_time(&self, body: Bytes) -> Result<ReviewAnswer, NoAnswer> {
         if admission::has_too_many_values(&body) {
-            return not_checked(&format!("it has more than {REVIEW_VALUES_MAX} values"));
+            return Err(NoAnswer::NotChecked(format!("it has more than {REVIEW_VALUES_MAX} values")));
         }
-        match timeout(REVIEW_TIME_MAX, self.review(body)).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(NoAnswer::NotChecked(why))) => not_checked(&why),
-            Ok(Err(NoAnswer::NotAReview(why))) => Err(why),
-            Err(_) => not_checked("it is busy, and the review took too long"),
-        }
+        let too_long = |_| NoAnswer::NotChecked("it is busy, and the review took too long".into());
+        timeout(REVIEW_TIME_MAX, self.review(body)).await.map_err(too_long)?
     }
 
     /// Reviews an object. Work that depends on its size is done on threads of its own, which keep their place even if
@@ -59,9 +69,9 @@ impl Reviewer {
         let read = spawn_blocking(move || (place, read(&body)));
         let (place, reviewed) = read.await.map_err(failed)?;
         let Some(reviewed) = reviewed? else { return Ok(ReviewAnswer::default()) };
-        let key = reviewed.key().clone();
-        let basis = self.handle.query(move |core| core.review_basis(&key)).await.ok_or_else(ending)?;
-        let basis = basis.map_err(NoAnswer::NotChecked)?;
+        let basis = move |core: &Core| core.review_basis(&reviewed).map(|basis| (basis, reviewed));
+        let basis = self.handle.query(basis).await.ok_or_else(ending)?;
+        let (basis, reviewed) = basis.map_err(NoAnswer::NotChecked)?;
         let mode = self.mode;
         let answer = spawn_blocking(move || {
             let _place = place;
@@ -75,6 +85,14 @@ impl Reviewer {
 enum NoAnswer {
     NotChecked(String),
     NotAReview(NotAReview),
+}
+
+fn result(answer: &ReviewAnswer) -> ReviewResult {
+    match (&answer.refusal, answer.warnings.is_empty()) {
+        (Some(_), _) => ReviewResult::Denied,
+        (None, false) => ReviewResult::Warned,
+        (None, true) => ReviewResult::Allowed,
+    }
 }
 
 /// Reads the object of a request; `None` if it has none that is to be reviewed.

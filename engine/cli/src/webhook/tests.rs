@@ -5,7 +5,7 @@
 use axum::body::Body;
 use axum::http::Request as HttpRequest;
 use holdfast_api::fault::{Class, Fault};
-use holdfast_engine::review::{Review, ReviewEffect, ReviewOwner};
+use holdfast_engine::review::{EffectKind, Review, ReviewEffect, ReviewOwner};
 use holdfast_graph::ObjectKey;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use super::admission::ReviewAnswer;
 use super::arguments::WebhookMode;
 use super::wording::{WARNING_BYTES_MAX, WARNINGS_MAX};
 use super::*;
+use crate::admin::metrics::Metrics;
 
 fn object(spec: Value) -> Value {
     json!({
@@ -39,12 +40,17 @@ fn fault(class: Class, field: &str, message: &str) -> Fault {
     Fault::new(&key(), class, field, "Reason", message)
 }
 
+fn effect(object: ObjectKey, section: &str, kind: EffectKind) -> ReviewEffect {
+    let field = if section.is_empty() { String::new() } else { format!("spec.{section}") };
+    ReviewEffect { object, section: section.into(), field, kind }
+}
+
 fn broken() -> Review {
     Review {
         owner: ReviewOwner::Ours,
         faults: vec![fault(Class::Invalid, "spec.rules[0].matches[0].path.value", "the regex has no end")],
         refused: None,
-        served: vec![ReviewEffect::Earlier { object: key(), section: "".into(), generation: 4 }],
+        served: vec![effect(key(), "", EffectKind::Earlier(4))],
     }
 }
 
@@ -137,7 +143,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 fn reviewer() -> Reviewer {
     // The main loop has ended: what needs it is not checked.
     let (handle, _) = CoreHandle::new();
-    Reviewer::new(handle, WebhookMode::Deny)
+    Reviewer::new(handle, WebhookMode::Deny, Metrics::new().unwrap().webhook)
 }
 
 async fn post(text: String) -> (u16, Value) {
@@ -240,15 +246,28 @@ fn nothing_else_denies() {
 }
 
 #[test]
+fn effects_belong_to_the_faults_that_cause_them() {
+    let [left_out, own] = ["listeners[https]", "rules[1]"].map(|section| effect(key(), section, EffectKind::Nothing));
+    let left_out = ReviewEffect { field: "spec.listeners[1]".into(), ..left_out };
+    let faults = vec![
+        fault(Class::Invalid, "spec.listeners[1].hostname", "one"),
+        fault(Class::Ignored, "spec.listeners[1].name", "two"),
+        fault(Class::Invalid, "spec.listeners[10].hostname", "three"),
+        fault(Class::Invalid, "spec.rules[1]", "four"),
+    ];
+    let review = Review { faults, served: vec![left_out, own], ..broken() };
+    let lines = verdict::answer(WebhookMode::Warn, &key(), &review).warnings;
+    assert!(lines[0].ends_with("one; listeners[https] would be left out"), "{lines:?}");
+    assert!(lines[1].ends_with("two") && lines[2].ends_with("three"), "{lines:?}");
+    assert!(lines[3].ends_with("four; rules[1] would be left out"), "{lines:?}");
+}
+
+#[test]
 fn warnings_fit_into_their_limits() {
     let faults = (0..30).map(|n| fault(Class::Invalid, &format!("spec.rules[{n}]"), &"é\n".repeat(400)));
     let other = ObjectKey::new("g", "HTTPRoute", "shop", "other");
-    let own = ReviewEffect::Response { object: key(), section: "rules[1]".into(), status: 404 };
-    let others = (0..9).map(|n| ReviewEffect::Response {
-        object: other.clone(),
-        section: format!("rules[{n}]").into(),
-        status: 500,
-    });
+    let own = effect(key(), "rules[1]", EffectKind::Response(404));
+    let others = (0..9).map(|n| effect(other.clone(), &format!("rules[{n}]"), EffectKind::Response(500)));
     let review = Review { faults: faults.collect(), served: [own].into_iter().chain(others).collect(), ..broken() };
     let lines = verdict::answer(WebhookMode::Warn, &key(), &review).warnings;
     assert_eq!(lines.len(), WARNINGS_MAX + 3);

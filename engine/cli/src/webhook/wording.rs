@@ -1,6 +1,6 @@
 //! The lines of an answer, within the limits of Kubernetes for warnings.
 
-use holdfast_engine::review::{Review, ReviewEffect};
+use holdfast_engine::review::{EffectKind, Review, ReviewEffect};
 use holdfast_graph::ObjectKey;
 
 use super::admission::name;
@@ -17,14 +17,14 @@ const OTHERS_NAMED_MAX: usize = 3;
 
 /// Returns a line for each fault with what clients get, then what other objects get.
 pub(super) fn lines(key: &ObjectKey, review: &Review) -> Vec<String> {
-    let (own, others): (Vec<_>, Vec<_>) = review.served.iter().partition(|served| served.object() == key);
+    let (own, others): (Vec<_>, Vec<_>) = review.served.iter().partition(|effect| effect.object == *key);
     let mut lines = Vec::new();
     if let Some(why) = &review.refused {
         let effect = own.first().map(|served| effect(served));
         lines.push(line(key, "", &format!("Envoy has refused this content: {why}"), effect.as_deref()));
     }
     for fault in &review.faults {
-        let effect = effects(&own, &fault.field);
+        let effect = fault.is_error().then(|| effects(&own, &fault.field)).flatten();
         lines.push(line(key, &fault.field, &fault.message, effect.as_deref()));
     }
     if lines.is_empty() {
@@ -55,34 +55,29 @@ fn effects(own: &[&ReviewEffect], field: &str) -> Option<String> {
 }
 
 /// Returns whether a fault of this field is why a part of the object is served otherwise.
-fn concerns(served: &ReviewEffect, field: &str) -> bool {
-    let (ReviewEffect::Earlier { section, .. }
-    | ReviewEffect::Response { section, .. }
-    | ReviewEffect::LeftOut { section, .. }) = served;
-    let field = field.strip_prefix("spec.").unwrap_or(field);
-    section.is_empty() || field.is_empty() || field.starts_with(&**section)
+fn concerns(effect: &ReviewEffect, field: &str) -> bool {
+    effect.field.is_empty() || ["", "spec"].contains(&field) || is_in(field, &effect.field)
+}
+
+/// Returns whether a field is the other one, or a part of it.
+fn is_in(field: &str, other: &str) -> bool {
+    field.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// What clients get, for the mode that stores the object and for the one that does not.
-fn effect(served: &ReviewEffect) -> String {
-    let part = |section: &str| if section.is_empty() { "it".to_owned() } else { section.to_owned() };
-    match served {
-        ReviewEffect::Earlier { generation, section, .. } if section.is_empty() => {
-            format!("generation {generation} goes on being served")
-        }
-        ReviewEffect::Earlier { generation, section, .. } => {
-            format!("generation {generation} of {section} goes on being served")
-        }
-        ReviewEffect::Response { status, section, .. } => {
-            format!("requests for {} would get response {status}", part(section))
-        }
-        ReviewEffect::LeftOut { section, .. } => format!("{} would be left out", part(section)),
+fn effect(effect: &ReviewEffect) -> String {
+    let (section, of) = (&*effect.section, if effect.section.is_empty() { "" } else { " of " });
+    let part = if section.is_empty() { "it" } else { section };
+    match effect.kind {
+        EffectKind::Earlier(generation) => format!("generation {generation}{of}{section} goes on being served"),
+        EffectKind::Response(status) => format!("requests for {part} would get response {status}"),
+        EffectKind::Nothing => format!("{part} would be left out"),
     }
 }
 
 fn affected(others: &[&ReviewEffect]) -> String {
     let mut named: Vec<String> =
-        others.iter().map(|served| format!("{}: {}", name(served.object()), effect(served))).collect();
+        others.iter().map(|served| format!("{}: {}", name(&served.object), effect(served))).collect();
     named.dedup();
     let more = named.len().saturating_sub(OTHERS_NAMED_MAX);
     named.truncate(OTHERS_NAMED_MAX);
