@@ -28,7 +28,7 @@ pub struct LeaseRecord {
 
 /// The next step of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum LeaseStep {
     /// Write a record with this controller as the leader.
     Write {
         /// Number of changes of the leader.
@@ -70,28 +70,28 @@ impl Election {
     }
 
     /// Processes the record as it was read, or its absence; returns the next step.
-    pub fn see(&mut self, record: Option<LeaseRecord>, now_ms: u64) -> Next {
+    pub fn see(&mut self, record: Option<LeaseRecord>, now_ms: u64) -> LeaseStep {
         let Some(record) = record else {
             (self.seen, self.leads_until) = (None, 0);
-            return Next::Write { transitions: 0, takes: true };
+            return LeaseStep::Write { transitions: 0, takes: true };
         };
         if !self.knows(&record) {
             self.seen = Some((record.clone(), now_ms));
         }
         if record.holder == self.me {
-            return Next::Write { transitions: record.transitions, takes: !self.leads(now_ms) };
+            return LeaseStep::Write { transitions: record.transitions, takes: !self.leads(now_ms) };
         }
         self.leads_until = 0;
         let since = self.seen.as_ref().map_or(now_ms, |(_, since)| *since);
         // A record with an absurd duration does not stay valid forever.
         let held = record.held_ms.clamp(1000, 10 * HELD_MS);
         if record.holder.is_empty() || now_ms.saturating_sub(since) >= held {
-            return Next::Write { transitions: record.transitions.saturating_add(1), takes: true };
+            return LeaseStep::Write { transitions: record.transitions.saturating_add(1), takes: true };
         }
-        Next::Wait
+        LeaseStep::Wait
     }
 
-    /// Processes the completed write of [`Next::Write`]; the write began at `begun_ms`.
+    /// Processes the completed write of [`LeaseStep::Write`]; the write began at `begun_ms`.
     pub fn wrote(&mut self, begun_ms: u64) {
         self.leads_until = begun_ms.saturating_add(LEADS_MS);
     }
@@ -119,10 +119,10 @@ mod tests {
     fn without_a_record_a_replica_becomes_leader() {
         let mut one = Election::new("one".into());
         assert!(!one.leads(0));
-        assert_eq!(one.see(None, 0), Next::Write { transitions: 0, takes: true });
+        assert_eq!(one.see(None, 0), LeaseStep::Write { transitions: 0, takes: true });
         one.wrote(0);
         assert!(one.leads(LEADS_MS - 1) && !one.leads(LEADS_MS));
-        assert_eq!(one.see(Some(record("one", 0, 0)), 2000), Next::Write { transitions: 0, takes: false });
+        assert_eq!(one.see(Some(record("one", 0, 0)), 2000), LeaseStep::Write { transitions: 0, takes: false });
         one.wrote(2000);
         assert!(one.leads(LEADS_MS + 1999));
     }
@@ -131,18 +131,18 @@ mod tests {
     fn the_lead_is_taken_when_the_record_was_not_renewed_for_as_long_as_it_holds() {
         let mut two = Election::new("two".into());
         // A controller that starts late counts from when it read the record.
-        assert_eq!(two.see(Some(record("one", 3, 1)), 100_000), Next::Wait);
-        assert_eq!(two.see(Some(record("one", 3, 2)), 110_000), Next::Wait);
-        assert_eq!(two.see(Some(record("one", 3, 2)), 110_000 + HELD_MS - 1), Next::Wait);
+        assert_eq!(two.see(Some(record("one", 3, 1)), 100_000), LeaseStep::Wait);
+        assert_eq!(two.see(Some(record("one", 3, 2)), 110_000), LeaseStep::Wait);
+        assert_eq!(two.see(Some(record("one", 3, 2)), 110_000 + HELD_MS - 1), LeaseStep::Wait);
         let taken = two.see(Some(record("one", 3, 2)), 110_000 + HELD_MS);
-        assert_eq!(taken, Next::Write { transitions: 4, takes: true });
+        assert_eq!(taken, LeaseStep::Write { transitions: 4, takes: true });
         assert!(!two.leads(110_000 + HELD_MS), "not before it is written");
     }
 
     #[test]
     fn a_lead_that_was_given_up_is_taken_at_once() {
         let mut two = Election::new("two".into());
-        assert_eq!(two.see(Some(record("", 3, 1)), 5), Next::Write { transitions: 4, takes: true });
+        assert_eq!(two.see(Some(record("", 3, 1)), 5), LeaseStep::Write { transitions: 4, takes: true });
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
         let mut one = Election::new("one".into());
         one.see(None, 0);
         one.wrote(0);
-        assert_eq!(one.see(Some(record("two", 1, 1)), 1000), Next::Wait);
+        assert_eq!(one.see(Some(record("two", 1, 1)), 1000), LeaseStep::Wait);
         assert!(!one.leads(1000));
         one.wrote(1000);
         one.lost();
@@ -163,10 +163,10 @@ mod tests {
             let (mut one, mut two) = (Election::new("one".into()), Election::new("two".into()));
             one.see(None, 0);
             one.wrote(0);
-            assert_eq!(two.see(Some(record("one", 0, 0)), paused), Next::Wait);
-            let takes = (0..60_000)
-                .step_by(100)
-                .find(|now| *now >= paused && matches!(two.see(Some(record("one", 0, 0)), *now), Next::Write { .. }));
+            assert_eq!(two.see(Some(record("one", 0, 0)), paused), LeaseStep::Wait);
+            let takes = (0..60_000).step_by(100).find(|now| {
+                *now >= paused && matches!(two.see(Some(record("one", 0, 0)), *now), LeaseStep::Write { .. })
+            });
             assert!(takes.is_some_and(|now| !one.leads(now) && now >= HELD_MS), "{takes:?}");
         }
     }

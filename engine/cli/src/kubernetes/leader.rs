@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_engine::leadership::{Election, HELD_MS, LEADS_MS, LeaseRecord, Next, RENEW_MS};
+use holdfast_engine::leadership::{Election, HELD_MS, LEADS_MS, LeaseRecord, LeaseStep, RENEW_MS};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -171,13 +171,13 @@ impl Leader {
             self.renewals += 1;
         }
         match self.election.see(record, now) {
-            Next::Wait => {
+            LeaseStep::Wait => {
                 if let Some(holder) = self.election.holder().filter(|holder| known.as_ref() != Some(holder)) {
                     tracing::info!(leader = %holder, "another replica leads: it writes statuses and Events");
                 }
                 Ok(())
             }
-            Next::Write { transitions, takes } => {
+            LeaseStep::Write { transitions, takes } => {
                 let begun = self.now_ms();
                 self.write(lease, &self.me, transitions, takes).await?;
                 self.election.wrote(begun);

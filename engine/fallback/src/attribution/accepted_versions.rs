@@ -15,6 +15,7 @@ use holdfast_graph::ObjectKey;
 use holdfast_xds::{ResourceType, Version as Form};
 
 use super::accused;
+use crate::attribution::suspect_inputs::SuspectInputs;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::last_valid::Version;
 use crate::evidence::proof::Proof;
@@ -60,7 +61,7 @@ pub(super) fn unaccepted_in(
         let mut versions = scope.evidence.last_valid.of(key, None);
         versions.any(|version| !is_accepted(&version.object, &scope.id.gateway, &scope.evidence.proof, inputs))
     };
-    let stand_ins = accused::unproven_stand_ins(&scope.suspect_inputs(), name, &form, inputs);
+    let stand_ins = accused::unproven_stand_ins(&SuspectInputs::of(scope), name, &form, inputs);
     stand_ins.into_iter().filter(|key| !on_trial.contains(key) && is_unaccepted(key)).collect()
 }
 

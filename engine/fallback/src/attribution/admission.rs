@@ -10,6 +10,9 @@ use super::readmission::{Finding, Readmission};
 use super::taking_part::{self, Untried};
 use super::unreached::on_trial_unreached;
 use super::{accepted_versions, accused, untried_at};
+use crate::attribution::derived::derived;
+use crate::attribution::suspect_inputs::SuspectInputs;
+use crate::context::next::Next;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::forms::Form;
 use crate::evidence::subject::Subject;
@@ -103,34 +106,25 @@ pub(crate) struct Before(Vec<(ResourceType, Arc<Resource>, Option<Form>)>);
 
 impl FallbackScope {
     /// Offers the next group of suspects to one Envoy.
-    pub(crate) fn start_trial(&mut self, inputs: &mut StepInputs<'_>) {
+    pub(crate) fn start_trial(&mut self, inputs: &mut StepInputs<'_>) -> Next {
         if self.trials.current.is_some() || !matches!(self.stage, Stage::Settled) {
-            return;
+            return Next::Nothing;
         }
-        if self.offer_to_second_witness(inputs) {
-            return;
+        if let Some(next) = self.offer_to_second_witness(inputs) {
+            return next;
         }
         let is_anything_proven = self.hold.has_acknowledged_routes();
         let untried = |node: &str| has_untried_of_everyone(self, node);
-        let Some(node) = self.members.candidate_for_trial(is_anything_proven, untried) else { return };
+        let Some(node) = self.members.candidate_for_trial(is_anything_proven, untried) else { return Next::Nothing };
         let Some(subjects) = self.trials.next(&self.fairness.budget, &self.id.gateway, inputs) else {
-            match &self.trials.readmission {
-                None => return untried_at::end_wait(self, inputs.now_ms),
-                // Either the budget of refusals of the owners is used up, or no Envoy answered: a later clock event
-                // tries these suspects.
-                Some(readmission) if !readmission.is_done() => return,
-                Some(_) => self.trials.readmission = None,
-            }
-            untried_at::end_wait(self, inputs.now_ms);
-            inputs.translator.close(&self.id.trial_fleet());
-            self.searches.durations.end(inputs.now_ms);
-            return;
+            self.no_subjects(inputs);
+            return Next::Nothing;
         };
         if untried_at::waits_for_acceptance(self, &node, inputs) {
-            return;
+            return Next::Nothing;
         }
         let tried = Tried::of(&subjects);
-        let Some(mut offer) = self.on_trial(&tried, inputs) else { return };
+        let Some(mut offer) = self.on_trial(&tried, inputs) else { return Next::Nothing };
         offer.waiting = answerable(&self.hold, &node, offer.waiting, &offer.snapshot);
         // With one half cleared, the other half can produce the content that was refused as a whole.
         let known = offer.waiting.iter().find_map(|((kind, name), version)| {
@@ -143,10 +137,22 @@ impl FallbackScope {
             return self.trial_refused(Some((kind, &name, version)), &message, inputs);
         }
         self.searches.durations.round();
-        if nothing_to_learn {
-            // The contents are served already, or are not part of any resource.
-            self.trial_accepted(inputs);
+        // Otherwise the contents are served already, or are not part of any resource.
+        if nothing_to_learn { self.trial_accepted(inputs) } else { Next::Nothing }
+    }
+
+    /// Ends the readmission if all of its suspects were tried.
+    fn no_subjects(&mut self, inputs: &mut StepInputs<'_>) {
+        match &self.trials.readmission {
+            None => return untried_at::end_wait(self, inputs.now_ms),
+            // Either the budget of refusals of the owners is used up, or no Envoy answered: a later clock event tries
+            // these suspects.
+            Some(readmission) if !readmission.is_done() => return,
+            Some(_) => self.trials.readmission = None,
         }
+        untried_at::end_wait(self, inputs.now_ms);
+        inputs.translator.close(&self.id.trial_fleet());
+        self.searches.durations.end(inputs.now_ms);
     }
 
     /// Offers the trial to an Envoy of this replica, or of another replica on request. The Envoy has to answer before a
@@ -168,7 +174,7 @@ impl FallbackScope {
         }
         let fleet = self.id.trial_fleet();
         inputs.translator.open(&fleet, &self.id.fleet);
-        let derived = self.derive(inputs, contents, apart);
+        let derived = derived(self, inputs, contents, apart);
         inputs.translator.lay_over(&fleet, derived.overlay);
         inputs.translator.translate(inputs.objects, inputs.graph);
         let snapshot = inputs.translator.snapshot(&fleet).cloned()?;
@@ -194,8 +200,8 @@ impl FallbackScope {
     }
 
     /// Handles the acceptance of the suspects on trial.
-    pub(crate) fn trial_accepted(&mut self, inputs: &mut StepInputs<'_>) {
-        let absent = taking_part::absent_from_trial(&self.suspect_inputs(), inputs);
+    pub(crate) fn trial_accepted(&mut self, inputs: &mut StepInputs<'_>) -> Next {
+        let absent = taking_part::absent_from_trial(&SuspectInputs::of(self), inputs);
         if self.trials.is_second() {
             return self.second_witness_accepted(absent.is_empty(), inputs);
         }
@@ -206,14 +212,14 @@ impl FallbackScope {
             self.end_trial();
         }
         self.trials.strikes = 0;
-        let Some(readmission) = &mut self.trials.readmission else { return };
+        let Some(readmission) = &mut self.trials.readmission else { return Next::Nothing };
         let took_part = |subject: &Subject| !subject.contents.keys().any(|content| absent.contains(content));
         if let Finding::Cleared(subjects) = readmission.accepted(took_part) {
             for content in subjects.iter().flat_map(|subject| subject.contents.keys()) {
                 self.acquit(content);
             }
         }
-        self.reconcile(inputs);
+        Next::Replan
     }
 
     /// Handles the refusal of the suspects on trial; `refused` is the refused resource, if it is known.
@@ -222,31 +228,32 @@ impl FallbackScope {
         refused: Option<(ResourceType, &Arc<str>, Version)>,
         message: &str,
         inputs: &mut StepInputs<'_>,
-    ) {
+    ) -> Next {
         if self.trials.is_second() {
             return self.second_witness_refused(refused, inputs);
         }
         if refused.is_some_and(|refused| accepted_versions::forget_unaccepted(self, refused, inputs)) {
             self.end_trial();
             self.trials.readmission.iter_mut().for_each(Readmission::again);
-            return self.reconcile(inputs);
+            return Next::Replan;
         }
         let refuser = refused.and_then(|(kind, name, version)| self.refuser(kind, name, version));
         let is_untried = refused
             .is_some_and(|(kind, name, version)| untried_at::is_partly_untried_at_refuser(self, kind, name, version));
-        let beside = refused
-            .map(|(kind, name, version)| taking_part::untried_in(&self.suspect_inputs(), kind, name, version, inputs));
+        let beside = refused.map(|(kind, name, version)| {
+            taking_part::untried_in(&SuspectInputs::of(self), kind, name, version, inputs)
+        });
         let testing = self.trials.readmission.as_ref().and_then(Readmission::testing).unwrap_or_default();
         let message = refused.map_or_else(
             || message.to_owned(),
             |(kind, name, version)| {
-                accused::with_policies(&self.suspect_inputs(), message, kind, name, version, testing, inputs)
+                accused::with_policies(&SuspectInputs::of(self), message, kind, name, version, testing, inputs)
             },
         );
         let message = message.as_str();
         self.end_trial();
         self.trials.strikes = 0;
-        let Some(readmission) = &mut self.trials.readmission else { return };
+        let Some(readmission) = &mut self.trials.readmission else { return Next::Nothing };
         let Untried { others, accused } = beside.unwrap_or_default();
         let is_accused = |content: &Content| accused.as_ref().is_none_or(|accused| accused.contains(content));
         if is_untried {
@@ -257,7 +264,7 @@ impl FallbackScope {
                 // Each of the two groups brings the other into its trial: neither can be tried now, and nothing is
                 // convicted.
                 readmission.not_answered(inputs.now_ms);
-                return self.reconcile(inputs);
+                return Next::Replan;
             }
             match readmission.is_on_trial(is_accused) {
                 true => readmission.refused_with(others.clone()),
@@ -276,27 +283,27 @@ impl FallbackScope {
                 }
             }
         }
-        self.reconcile(inputs);
+        Next::Replan
     }
 
     /// Handles the loss or the silence of the Envoy that tries suspects. Two losses, while other Envoys answer, count
     /// as a refusal without a message. If no other Envoy answers, a loss proves nothing, and the suspects are tried
-    /// later.
-    pub(crate) fn trial_lost(&mut self, node: &str, message: &str, inputs: &mut StepInputs<'_>) -> bool {
+    /// later. Returns what follows if the loss counts as a refusal.
+    pub(crate) fn trial_lost(&mut self, node: &str, message: &str, inputs: &mut StepInputs<'_>) -> Option<Next> {
         if self.trials.current.as_ref().is_none_or(|trial| *trial.node != *node) {
-            return false;
+            return None;
         }
-        let Some(trial) = self.end_trial() else { return false };
+        let trial = self.end_trial()?;
         if trial.is_second {
             match self.members.is_connected(node) {
                 true => self.trials.witnesses.not_answered(&trial.contents, inputs.now_ms),
                 false => self.trials.witnesses.stream_ended(&trial.contents, inputs.now_ms),
             }
-            return false;
+            return None;
         }
         self.trials.strikes += 1;
         if self.trials.strikes < STRIKES_MAX {
-            return false;
+            return None;
         }
         if !self.members.others_answer(node) {
             // If no other Envoy answers, silence proves nothing about the suspects: other suspects are tried before
@@ -305,13 +312,12 @@ impl FallbackScope {
             if let Some(readmission) = &mut self.trials.readmission {
                 readmission.not_answered(inputs.now_ms);
             }
-            return false;
+            return None;
         }
         for ((kind, name), version) in trial.waiting {
             self.hold.refuse_version(kind, &name, version, &self.id.build.clone(), message);
         }
-        self.trial_refused(None, message, inputs);
-        true
+        Some(self.trial_refused(None, message, inputs))
     }
 
     /// Returns the forms that all Envoys have acknowledged of the resources of a trial.

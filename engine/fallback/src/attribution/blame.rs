@@ -18,6 +18,7 @@ use super::readmission::Readmission;
 use super::search::{Search, on_probe};
 use super::suspect_inputs::SuspectInputs;
 use super::{accepted_versions, accused, untried_at};
+use crate::context::next::Next;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::Subject;
 use crate::evidence::suspects::Suspects;
@@ -37,18 +38,18 @@ impl FallbackScope {
         version: Version,
         message: &str,
         inputs: &mut StepInputs<'_>,
-    ) {
-        let subjects = subjects_of(&self.suspect_inputs(), kind, name, version, inputs);
+    ) -> Next {
+        let subjects = subjects_of(&SuspectInputs::of(self), kind, name, version, inputs);
         let (subjects, are_others_left) = match kind {
             ResourceType::Listener => chains::suspected_first(subjects, inputs),
             _ => (subjects, false),
         };
-        let message = accused::with_policies(&self.suspect_inputs(), message, kind, name, version, &subjects, inputs);
+        let message = accused::with_policies(&SuspectInputs::of(self), message, kind, name, version, &subjects, inputs);
         let message = message.as_str();
         self.stage = Stage::Settled;
         self.remember_refused(kind, name, version, inputs);
         if accepted_versions::forget_unaccepted(self, (kind, name, version), inputs) {
-            return self.reconcile(inputs);
+            return Next::Replan;
         }
         if !inputs.settings.fallback.isolate {
             self.hold_as_a_whole(inputs);
@@ -72,7 +73,7 @@ impl FallbackScope {
                 }
             }
         }
-        self.reconcile(inputs);
+        Next::Replan
     }
 
     /// Checks whether an answer is a late one about a form that is no longer wanted, with a content that was convicted
@@ -105,34 +106,32 @@ impl FallbackScope {
     }
 
     /// Searches for the object at fault if the wanted configuration is known to be refused and no verdict explains
-    /// this. The refused content is not sent again. Returns true if a search was started.
-    pub(crate) fn blame_what_is_known(&mut self, inputs: &mut StepInputs<'_>) -> bool {
+    /// this. The refused content is not sent again. Returns what follows if a search was started.
+    pub(crate) fn blame_what_is_known(&mut self, inputs: &mut StepInputs<'_>) -> Option<Next> {
         if !inputs.settings.fallback.isolate || self.trials.readmission.is_some() || self.searches.current.is_some() {
-            return false;
+            return None;
         }
-        let Some(snapshot) = inputs.translator.snapshot(&self.id.fleet).cloned() else { return false };
+        let snapshot = inputs.translator.snapshot(&self.id.fleet).cloned()?;
         self.configurations.newest = snapshot.clone();
         self.evidence.note_forms(&self.hold, &self.id.fleet.clone(), &snapshot, inputs.translator);
         let refused = BLAMED.into_iter().flat_map(|kind| snapshot.of(kind).values().map(move |known| (kind, known)));
         let unexplained = refused.filter_map(|(kind, resource)| {
             let refusal = self.hold.refusal_of(kind, &resource.name, resource.version)?;
             let unexplained = !self.searches.has_blamed(&resource.version)
-                && !subjects_of(&self.suspect_inputs(), kind, &resource.name, resource.version, inputs).is_empty();
+                && !subjects_of(&SuspectInputs::of(self), kind, &resource.name, resource.version, inputs).is_empty();
             unexplained.then(|| (kind, resource.name.clone(), resource.version, refusal.message.clone()))
         });
-        let Some((kind, name, version, message)) = unexplained.into_iter().next() else { return false };
+        let (kind, name, version, message) = unexplained.into_iter().next()?;
         if !self.searches.note_blamed(version) {
-            return false;
+            return None;
         }
         if self.is_probed(inputs) {
             let mut search = Search::of_what_is_known();
             self.look_into(&mut search, kind, &name, version, &message, inputs);
             self.stage = on_probe(inputs.now_ms);
-            self.search_on(search, inputs);
-        } else {
-            self.blame(kind, &name, version, &message, inputs);
+            return Some(self.search_on(search, inputs));
         }
-        true
+        Some(self.blame(kind, &name, version, &message, inputs))
     }
 }
 

@@ -11,13 +11,14 @@ use holdfast_envoy::hold::{Refusal, Slot};
 use holdfast_envoy::refusal::{self, RefusalClass};
 use holdfast_xds::{Answer, ResourceType, Version};
 
+use crate::context::next::Next;
 use crate::context::step_inputs::StepInputs;
 use crate::rollout::Stage;
 use crate::rollout::answerable::answerable;
 use crate::scope::FallbackScope;
 
 impl FallbackScope {
-    /// Handles a refusal if the content is not its cause; returns true in that case.
+    /// Handles a refusal if the content is not its cause; returns what follows in that case.
     pub(crate) fn refused_by_host(
         &mut self,
         answer: &Answer,
@@ -25,7 +26,7 @@ impl FallbackScope {
         version: Version,
         message: &str,
         inputs: &mut StepInputs<'_>,
-    ) -> bool {
+    ) -> Option<Next> {
         let class = refusal::class(answer.kind, message);
         let slot: Slot = (answer.kind, name.clone());
         let is_content = match class {
@@ -35,7 +36,7 @@ impl FallbackScope {
         };
         if is_content {
             self.hold.unavailable.forget(&answer.node, &slot);
-            return false;
+            return None;
         }
         let refusal = Refusal {
             kind: answer.kind,
@@ -48,18 +49,17 @@ impl FallbackScope {
             refusers: Default::default(),
         };
         if !self.hold.unavailable.note(slot.clone(), version, refusal, inputs.now_ms) {
-            return true;
+            return Some(Next::Nothing);
         }
         let (gateway, now) = (self.id.gateway.clone(), inputs.now());
         self.verdicts.since.entry(gateway).or_insert(now);
-        if class == RefusalClass::Host && !inputs.follows {
-            self.answered_but_for_its_host(answer, name, version, inputs);
-            if answer.kind == ResourceType::Listener {
-                // What the Envoy keeps may have to be closed.
-                self.stage_snapshot(inputs);
-            }
+        if class != RefusalClass::Host || inputs.follows {
+            return Some(Next::Nothing);
         }
-        true
+        let next = self.answered_but_for_its_host(answer, name, version, inputs);
+        // What the Envoy keeps of a listener may have to be closed.
+        let is_listener = answer.kind == ResourceType::Listener;
+        Some(next.and(if is_listener { Next::Restage } else { Next::Nothing }))
     }
 
     /// Continues the stage that waits for this answer.
@@ -69,7 +69,8 @@ impl FallbackScope {
         name: &Arc<str>,
         version: Version,
         inputs: &mut StepInputs<'_>,
-    ) {
+    ) -> Next {
+        let mut next = Next::Nothing;
         let slot: Slot = (answer.kind, name.clone());
         // Envoy does not subscribe to resources that only this listener names.
         if let Some(mut trial) = self.trials.current.take_if(|trial| *trial.node == *answer.node) {
@@ -80,7 +81,7 @@ impl FallbackScope {
             let is_answered = trial.waiting.is_empty();
             self.trials.current = Some(trial);
             if is_answered {
-                self.trial_accepted(inputs);
+                next = self.trial_accepted(inputs);
             }
         }
         if let Stage::Canary { node, waiting, .. } = &self.stage
@@ -93,8 +94,9 @@ impl FallbackScope {
         }
         if self.stage.canary_acknowledged(&answer.node, answer.kind, name, version) {
             self.stage = Stage::Settled;
-            self.advance(inputs);
+            next = next.and(Next::Advance);
         }
+        next
     }
 
     /// Sends resources again after their wait; returns true if there are any.

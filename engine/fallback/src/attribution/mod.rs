@@ -10,6 +10,7 @@ pub mod blame;
 mod chains;
 pub mod clusters;
 mod convictions;
+pub(crate) mod derived;
 mod durations;
 pub mod envoy_trials;
 mod hosts;

@@ -13,6 +13,8 @@ use super::accused::Accused;
 use super::clusters::Known;
 use super::together::Together;
 use super::{accused, chains, clusters, together, trials};
+use crate::attribution::suspect_inputs::SuspectInputs;
+use crate::context::next::Next;
 use crate::context::step_inputs::StepInputs;
 use crate::context::trial::{Outcome, Trial, Tried};
 use crate::evidence::subject::Subject;
@@ -127,6 +129,12 @@ pub(super) fn on_probe(now_ms: u64) -> Stage {
 }
 
 impl FallbackScope {
+    /// Checks whether there is a probe of the same build.
+    pub fn is_probed(&self, inputs: &StepInputs<'_>) -> bool {
+        let is_same = |build: &Arc<str>| self.id.build.is_empty() || **build == *self.id.build;
+        inputs.probe.is_some_and(is_same) && !self.searches.is_probe_paused(inputs.now_ms)
+    }
+
     /// Restarts the deadline for the next answer of the probe, if the configuration is on the probe.
     fn wait_for_probe(&mut self, now_ms: u64) {
         if self.stage.is_on_probe() {
@@ -148,12 +156,12 @@ impl FallbackScope {
     }
 
     /// Processes an answer of the probe.
-    pub fn tried(&mut self, tried: &Tried, inputs: &mut StepInputs<'_>) {
-        let Some(mut search) = self.searches.current.take() else { return };
+    pub fn tried(&mut self, tried: &Tried, inputs: &mut StepInputs<'_>) -> Next {
+        let Some(mut search) = self.searches.current.take() else { return Next::Nothing };
         self.wait_for_probe(inputs.now_ms);
         let Some(expected) = search.expected.remove(&tried.id) else {
             self.searches.current = Some(search);
-            return;
+            return Next::Nothing;
         };
         // A round of the search among parts together has no other effect than the next round; all other answers may
         // close routes.
@@ -177,14 +185,14 @@ impl FallbackScope {
                 if accepted {
                     self.evidence.proof.note_tried_version(version);
                     let body =
-                        self.suspect_inputs().form_of(kind, &name, version).map(|resource| resource.body.clone());
+                        SuspectInputs::of(self).form_of(kind, &name, version).map(|resource| resource.body.clone());
                     self.evidence.note_tried(kind, &name, version, body.as_ref());
                 } else {
                     self.evidence.proof.note_unjudged(version);
                 }
             }
             (Expected::Whole(ResourceType::Cluster, name, version), Some(message)) => {
-                let resource = self.suspect_inputs().form_of(ResourceType::Cluster, &name, version);
+                let resource = SuspectInputs::of(self).form_of(ResourceType::Cluster, &name, version);
                 let alike = resource.map(|resource| self.configurations.alike(resource));
                 for (name, version) in alike.unwrap_or_else(|| vec![(name, version)]) {
                     search.refused.push((ResourceType::Cluster, name, version, message.clone()));
@@ -207,14 +215,14 @@ impl FallbackScope {
                 }
             }
         }
-        self.search_on(search, inputs);
+        self.search_on(search, inputs)
     }
 
     /// Continues the search after all expected answers have arrived.
-    pub(super) fn search_on(&mut self, mut search: Search, inputs: &mut StepInputs<'_>) {
+    pub(super) fn search_on(&mut self, mut search: Search, inputs: &mut StepInputs<'_>) -> Next {
         if !search.expected.is_empty() {
             self.searches.current = Some(search);
-            return;
+            return Next::Nothing;
         }
         if search.is_cut_short {
             // The remaining subjects may or may not be at fault: they are searched later, or when the probe changes.
@@ -233,7 +241,7 @@ impl FallbackScope {
                 self.searches.durations.round();
                 search.together = Some(together);
                 self.searches.current = Some(search);
-                return;
+                return Next::Nothing;
             }
             return self.searched(inputs);
         }
@@ -241,7 +249,7 @@ impl FallbackScope {
         if refused.is_empty() {
             if search.culprits == 0
                 && search.rounds > 0
-                && let Some(together) = together::together(&self.suspect_inputs(), inputs)
+                && let Some(together) = together::together(&SuspectInputs::of(self), inputs)
             {
                 search.together = Some(together);
                 return self.search_on(search, inputs);
@@ -252,7 +260,7 @@ impl FallbackScope {
         for (kind, name, version, message) in refused {
             self.look_into(&mut search, kind, &name, version, &message, inputs);
         }
-        self.search_on(search, inputs);
+        self.search_on(search, inputs)
     }
 
     /// Handles a resource that the probe refused: its parts are tried alone.
@@ -295,7 +303,8 @@ impl FallbackScope {
         message: &str,
         inputs: &mut StepInputs<'_>,
     ) {
-        let Some(Accused { policies, parts, context }) = accused::accused(&self.suspect_inputs(), name, version, true)
+        let Some(Accused { policies, parts, context }) =
+            accused::accused(&SuspectInputs::of(self), name, version, true)
         else {
             return;
         };
@@ -322,7 +331,7 @@ impl FallbackScope {
                 subject,
                 ResourceType::Route,
                 name,
-                accused::alone(&self.suspect_inputs(), &suspect.rendered, context),
+                accused::alone(&SuspectInputs::of(self), &suspect.rendered, context),
                 inputs,
             );
         }
@@ -330,13 +339,14 @@ impl FallbackScope {
 
     /// Tries each changed object with the other ones in their earlier versions.
     fn look_into_cluster(&mut self, search: &mut Search, name: &Arc<str>, message: &str, inputs: &mut StepInputs<'_>) {
-        let suspects = clusters::cluster_suspects(&self.suspect_inputs(), name, inputs);
+        let suspects = clusters::cluster_suspects(&SuspectInputs::of(self), name, inputs);
         if let [only] = &suspects[..] {
             search.culprits += 1;
             return self.convict_subject(only, Detected::Probe, message, inputs);
         }
         for subject in suspects.iter().take(SUSPECTS_MAX) {
-            match clusters::known_with(&self.suspect_inputs(), name, std::slice::from_ref(subject), &suspects, inputs) {
+            match clusters::known_with(&SuspectInputs::of(self), name, std::slice::from_ref(subject), &suspects, inputs)
+            {
                 Known::Good => {}
                 Known::Refused => {
                     search.culprits += 1;
@@ -362,7 +372,7 @@ impl FallbackScope {
         message: &str,
         inputs: &mut StepInputs<'_>,
     ) {
-        let suspects = chains::chain_suspects(&self.suspect_inputs(), name, version, inputs);
+        let suspects = chains::chain_suspects(&SuspectInputs::of(self), name, version, inputs);
         if let [only] = &suspects[..] {
             search.culprits += 1;
             return self.convict_subject(only, Detected::Probe, message, inputs);
@@ -371,13 +381,15 @@ impl FallbackScope {
         for subject in suspects.iter().take(SUSPECTS_MAX) {
             let these = std::slice::from_ref(subject);
             if brought.contains(subject) {
-                let Some(body) = chains::listener_with(&self.suspect_inputs(), name, version, these, &brought, inputs)
+                let Some(body) =
+                    chains::listener_with(&SuspectInputs::of(self), name, version, these, &brought, inputs)
                 else {
                     continue;
                 };
                 search.try_brought(subject.clone(), !chains.is_empty(), name.clone(), body, inputs);
             } else {
-                let Some(body) = chains::listener_with(&self.suspect_inputs(), name, version, these, &suspects, inputs)
+                let Some(body) =
+                    chains::listener_with(&SuspectInputs::of(self), name, version, these, &suspects, inputs)
                 else {
                     continue;
                 };
@@ -387,10 +399,10 @@ impl FallbackScope {
     }
 
     /// Ends the search: the current verdicts are put into force.
-    fn searched(&mut self, inputs: &mut StepInputs<'_>) {
+    fn searched(&mut self, inputs: &StepInputs<'_>) -> Next {
         self.searches.current = None;
         self.stage = Stage::Settled;
         self.fairness.searched(inputs.now_ms);
-        self.reconcile(inputs);
+        Next::Replan
     }
 }

@@ -10,6 +10,7 @@ use crate::context::scope_id::ScopeId;
 use crate::evidence::Evidence;
 use crate::plan::derive::Derived;
 use crate::rollout::configurations::Configurations;
+use crate::scope::FallbackScope;
 
 /// The state of a scope from which suspects are found.
 pub(crate) struct SuspectInputs<'a> {
@@ -22,6 +23,18 @@ pub(crate) struct SuspectInputs<'a> {
 }
 
 impl<'a> SuspectInputs<'a> {
+    /// Returns this state of a scope.
+    pub(crate) fn of(scope: &'a FallbackScope) -> Self {
+        Self {
+            id: &scope.id,
+            evidence: &scope.evidence,
+            hold: &scope.hold,
+            derived: &scope.derived,
+            configurations: &scope.configurations,
+            trials: &scope.trials,
+        }
+    }
+
     /// Returns a version of a resource that is wanted, or that is offered to an Envoy.
     pub(super) fn form_of(&self, kind: ResourceType, name: &str, version: Version) -> Option<&'a Arc<Resource>> {
         let on_trial = self.trials.current.as_ref().and_then(|trial| trial.snapshot.get(kind, name));

@@ -125,7 +125,7 @@ impl FallbackScope {
             Together::Objects(name, all, mut interaction) => loop {
                 match interaction.next()? {
                     Found::Try(today) => {
-                        match clusters::known_with(&self.suspect_inputs(), &name, &today, &all, inputs) {
+                        match clusters::known_with(&SuspectInputs::of(self), &name, &today, &all, inputs) {
                             Known::Good => interaction.accepted(),
                             Known::Refused => interaction.refused(),
                             Known::Nothing(bodies) => {
@@ -146,7 +146,7 @@ impl FallbackScope {
             },
             Together::Chains(name, version, all, mut interaction) => match interaction.next()? {
                 Found::Try(these) => {
-                    let body = chains::listener_with(&self.suspect_inputs(), &name, version, &these, &all, inputs)?;
+                    let body = chains::listener_with(&SuspectInputs::of(self), &name, version, &these, &all, inputs)?;
                     search.try_together(ResourceType::Listener, name.clone(), body, inputs);
                     return Some(Together::Chains(name, version, all, interaction));
                 }

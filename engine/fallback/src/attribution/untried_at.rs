@@ -9,6 +9,7 @@ use std::sync::Arc;
 use holdfast_xds::{ResourceType, Version};
 
 use super::accepted_versions;
+use crate::attribution::suspect_inputs::SuspectInputs;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::Subject;
 use crate::rollout::untried::{SHARED, has_untried_of_everyone};
@@ -22,7 +23,7 @@ pub(crate) fn is_accepted_by_others_only(
     name: &Arc<str>,
     version: Version,
 ) -> bool {
-    let resource = scope.suspect_inputs().form_of(kind, name, version);
+    let resource = SuspectInputs::of(scope).form_of(kind, name, version);
     SHARED.contains(&kind)
         && !scope.members.is_remote(node)
         && resource.is_some_and(|resource| {
@@ -46,7 +47,7 @@ pub(super) fn is_partly_untried_at_refuser(
         return false;
     }
     let form = scope.evidence.forms.known(name, &version).filter(|_| kind == ResourceType::Route);
-    match (form, scope.suspect_inputs().form_of(kind, name, version)) {
+    match (form, SuspectInputs::of(scope).form_of(kind, name, version)) {
         (Some(form), _) => scope.evidence.has_untried_routes_at(&refusal.node, name, form),
         (None, Some(resource)) => scope.evidence.has_untried_at(&refusal.node, kind, resource),
         (None, None) => true,

@@ -1,11 +1,13 @@
 //! Verdicts of a scope, with the state that their records depend on.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use holdfast_graph::{Content, Detected, ObjectKey, Quarantine, Verdict};
+use holdfast_translate::Translator;
 use holdfast_xds::Version;
 
 use crate::context::step_inputs::StepInputs;
+use crate::scope::FallbackScope;
 
 /// Limit of refused resources of one scope that are stored beyond a run; beyond the limit, the oldest one may be tried
 /// again.
@@ -93,4 +95,10 @@ impl Verdicts {
     pub(crate) fn newest_remembered(&self) -> Option<Version> {
         self.remembered.back().copied()
     }
+}
+
+/// Marks the versions of translated routes as unproven in a scope.
+pub(crate) fn edited(scope: &mut FallbackScope, routes: &BTreeSet<ObjectKey>, translator: &Translator) {
+    routes.iter().for_each(|key| scope.verdicts.edited(key));
+    scope.evidence.promotion.edited(&scope.id.gateway, routes, translator);
 }

@@ -17,6 +17,8 @@ use super::admission::{TrialRun, Tried};
 use super::readmission::{PARKED_DOUBLINGS, PARKED_MS};
 use super::taking_part::{self, Untried};
 use super::{blame, untried_at};
+use crate::attribution::suspect_inputs::SuspectInputs;
+use crate::context::next::Next;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::{Subject, owners};
 use crate::rollout::answerable::answerable;
@@ -174,19 +176,18 @@ impl FallbackScope {
         self.members.candidate_for_second_witness(refuser, self.hold.has_acknowledged_routes(), untried)
     }
 
-    /// Offers a subject that one Envoy refused to a second one; returns true if the state changed.
-    pub(super) fn offer_to_second_witness(&mut self, inputs: &mut StepInputs<'_>) -> bool {
+    /// Offers a subject that one Envoy refused to a second one; returns what follows if the state changed.
+    pub(super) fn offer_to_second_witness(&mut self, inputs: &mut StepInputs<'_>) -> Option<Next> {
         if inputs.follows || !inputs.settings.fallback.isolate {
-            return false;
+            return None;
         }
         if self.void_of_outliers() {
-            self.reconcile(inputs);
-            return true;
+            return Some(Next::Replan);
         }
         while let Some((lone, node)) = self.next_lone(inputs.now_ms) {
             let subject = lone.subject.clone();
             if untried_at::waits_for_acceptance(self, &node, inputs) {
-                return false;
+                return None;
             }
             let contents: BTreeSet<Content> = subject.contents.keys().copied().collect();
             if !self.is_lone_verdict(&subject, inputs) {
@@ -199,7 +200,7 @@ impl FallbackScope {
                 continue;
             }
             let tried = Tried::of(std::slice::from_ref(&subject));
-            let Some(mut offer) = self.on_trial(&tried, inputs) else { return false };
+            let mut offer = self.on_trial(&tried, inputs)?;
             offer.waiting = answerable(&self.hold, &node, offer.waiting, &offer.snapshot);
             let has_refused = |version: &Version| {
                 let lone = self.trials.witnesses.of(&contents);
@@ -212,9 +213,9 @@ impl FallbackScope {
             }
             let trial = TrialRun::new(node, tried, offer, inputs.now_ms);
             self.begin_trial(TrialRun { is_second: true, ..trial }, inputs);
-            return true;
+            return Some(Next::Nothing);
         }
-        false
+        None
     }
 
     /// Checks whether a subject is desired in its convicted form, by a verdict that still holds.
@@ -279,10 +280,10 @@ impl FallbackScope {
 
     /// Handles a second Envoy that accepted everything it was offered. This proves nothing if the subject was not part
     /// of it.
-    pub(super) fn second_witness_accepted(&mut self, took_part: bool, inputs: &mut StepInputs<'_>) {
+    pub(super) fn second_witness_accepted(&mut self, took_part: bool, inputs: &mut StepInputs<'_>) -> Next {
         let is_unreached = self.trials.current.as_ref().is_some_and(|trial| trial.is_unreached);
         let trial = if took_part && !is_unreached { self.trials.current.take() } else { self.end_trial() };
-        let Some(trial) = trial else { return };
+        let Some(trial) = trial else { return Next::Nothing };
         inputs.translator.close(&self.id.trial_fleet());
         if !took_part {
             self.trials.witnesses.not_answered(&trial.contents, inputs.now_ms);
@@ -296,7 +297,7 @@ impl FallbackScope {
             self.void(&lone);
             self.void_of_outliers();
         }
-        self.reconcile(inputs);
+        Next::Replan
     }
 
     /// Handles a second Envoy that refused as well: the verdict is confirmed, unless the refused resource contains
@@ -305,18 +306,19 @@ impl FallbackScope {
         &mut self,
         refused: Option<(ResourceType, &Arc<str>, Version)>,
         inputs: &mut StepInputs<'_>,
-    ) {
+    ) -> Next {
         let is_untried = refused
             .is_some_and(|(kind, name, version)| untried_at::is_partly_untried_at_refuser(self, kind, name, version));
-        let untried = refused
-            .map(|(kind, name, version)| taking_part::untried_in(&self.suspect_inputs(), kind, name, version, inputs));
+        let untried = refused.map(|(kind, name, version)| {
+            taking_part::untried_in(&SuspectInputs::of(self), kind, name, version, inputs)
+        });
         let on_trial = self.trials.testing().iter().flat_map(|subject| subject.contents.keys());
         let proves_nothing = is_untried
             || untried.is_some_and(|Untried { others, accused }| {
                 !others.is_empty()
                     || accused.is_some_and(|accused| !on_trial.clone().any(|content| accused.contains(content)))
             });
-        let Some(trial) = self.end_trial() else { return };
+        let Some(trial) = self.end_trial() else { return Next::Nothing };
         inputs.translator.close(&self.id.trial_fleet());
         if proves_nothing {
             if let Some((_, _, version)) = refused {
@@ -326,7 +328,7 @@ impl FallbackScope {
         } else {
             self.trials.witnesses.take(&trial.contents);
         }
-        self.reconcile(inputs);
+        Next::Replan
     }
 
     /// Removes the refusals of an outlier that gets a scope of its own: other Envoys may be offered these contents.

@@ -2,6 +2,7 @@
 //!
 //! The room holds data that every other room receives. It decides nothing.
 
+pub mod next;
 pub mod scope_id;
 pub mod step_inputs;
 pub mod trial;

@@ -13,6 +13,7 @@ use holdfast_xds::{Resource, ResourceType, Snapshot};
 
 use crate::attribution::admission::{TrialRun, Tried};
 use crate::attribution::readmission::Readmission;
+use crate::attribution::verdicts::edited;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::last_valid::LastValid;
 use crate::evidence::subject::Subject;
@@ -108,15 +109,15 @@ impl FallbackScope {
         });
     }
 
-    /// Advances the rollout of the wanted configuration as far as the leader has.
-    pub(crate) fn follow(&mut self, inputs: &mut StepInputs<'_>) {
+    /// Advances the rollout of the wanted configuration as far as the leader has; returns whether all Envoys may be
+    /// offered it.
+    pub(crate) fn follow(&mut self, inputs: &StepInputs<'_>) -> bool {
         let waits = self.configurations.unproven(&self.evidence, &self.hold).into_keys().any(|(kind, name)| {
             self.configurations.wanted.get(kind, &name).is_none_or(|resource| !self.is_shared(kind, resource))
         });
         if !waits {
             self.shared.is_new = false;
-            self.release(inputs);
-            return self.try_for_the_leader(inputs);
+            return true;
         }
         self.configurations.begin_to_try(&self.evidence.forms, inputs.now_ms);
         self.stage = Stage::Following;
@@ -125,11 +126,11 @@ impl FallbackScope {
         if std::mem::take(&mut self.shared.is_new) && (is_first || self.shared.is_settled()) {
             self.take_what_the_leader_has();
         }
-        self.try_for_the_leader(inputs);
+        false
     }
 
     /// Offers one Envoy of this replica the trial that the leader requests.
-    fn try_for_the_leader(&mut self, inputs: &mut StepInputs<'_>) {
+    pub(crate) fn try_for_the_leader(&mut self, inputs: &mut StepInputs<'_>) {
         let before = self.trials.current.take();
         let there = |trial: &&OnTrial| self.members.is_connected(&trial.node);
         let Some(OnTrial { node, contents, apart }) = self.shared.trial.as_ref().filter(there).cloned() else {
@@ -267,7 +268,7 @@ impl FallbackScope {
             readmission.add(suspects.into_values().collect());
             self.trials.readmission = Some(readmission);
         }
-        self.edited(&inputs.translator.route_keys(), inputs.translator);
+        edited(self, &inputs.translator.route_keys(), inputs.translator);
     }
 
     /// Removes the stored versions of objects that were deleted while another replica was the leader.

@@ -9,7 +9,9 @@ use holdfast_graph::{Content, Detected, Node, ObjectKey};
 use holdfast_xds::{Answer, Outcome, Resource, ResourceType, Version};
 
 use super::FallbackScope;
+use crate::attribution::suspect_inputs::SuspectInputs;
 use crate::attribution::{blame, untried_at};
+use crate::context::next::Next;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::promotion::PromotionInputs;
 use crate::evidence::subject::owners;
@@ -27,18 +29,21 @@ impl FallbackScope {
         if answer.kind == ResourceType::Route && answer.outcome == Outcome::Acknowledged {
             self.stage.canary_connected(&answer.node, true);
             if self.members.filled(&answer.node) {
-                self.start_trial(inputs);
+                let next = self.start_trial(inputs);
+                self.settle(next, inputs);
             }
         }
         for (name, version) in &answer.resources {
             let Some(version) = *version else { continue };
-            match &answer.outcome {
+            let next = match &answer.outcome {
                 Outcome::Acknowledged => self.acknowledge(answer, name, version, inputs),
                 Outcome::Refused { message } => self.refuse(answer, name, version, message, inputs),
-            }
+            };
+            self.settle(next, inputs);
         }
         if answer.outcome == Outcome::Acknowledged && self.trials.waits_since_ms.is_some() {
-            self.start_trial(inputs);
+            let next = self.start_trial(inputs);
+            self.settle(next, inputs);
         }
         if matches!(answer.kind, ResourceType::Cluster | ResourceType::Listener) {
             // Objects may have waited for clusters or listeners that are acknowledged now.
@@ -47,7 +52,8 @@ impl FallbackScope {
         }
     }
 
-    fn acknowledge(&mut self, answer: &Answer, name: &Arc<str>, version: Version, inputs: &mut StepInputs<'_>) {
+    fn acknowledge(&mut self, answer: &Answer, name: &Arc<str>, version: Version, inputs: &mut StepInputs<'_>) -> Next {
+        let mut next = Next::Nothing;
         let everyone = self.configurations.everyone.as_ref();
         self.members.came_back(&answer.node, (answer.kind, name), version, everyone);
         self.pardon_what_a_second_witness_takes(answer, name, version);
@@ -60,7 +66,7 @@ impl FallbackScope {
         }
         if self.hold.refusal_of(answer.kind, name, version).is_some() {
             // Envoy acknowledges the repeat of a refused certificate without accepting it.
-            return;
+            return next;
         }
         if matches!(answer.kind, ResourceType::Listener | ResourceType::Route)
             && let Some(resource) = self.offered_as(answer.kind, name, version)
@@ -77,13 +83,14 @@ impl FallbackScope {
                 trial.waiting.remove(&slot);
             }
             if trial.waiting.is_empty() {
-                self.trial_accepted(inputs);
+                next = self.trial_accepted(inputs);
             }
         }
         if self.stage.canary_acknowledged(&answer.node, answer.kind, name, version) {
             self.stage = Stage::Settled;
-            self.advance(inputs);
+            next = next.and(Next::Advance);
         }
+        next
     }
 
     /// Returns a resource in a version that Envoys are or were offered.
@@ -166,9 +173,9 @@ impl FallbackScope {
         version: Version,
         message: &str,
         inputs: &mut StepInputs<'_>,
-    ) {
-        if self.refused_by_host(answer, name, version, message, inputs) {
-            return;
+    ) -> Next {
+        if let Some(next) = self.refused_by_host(answer, name, version, message, inputs) {
+            return next;
         }
         let on_trial = self.trials.current.as_ref().is_some_and(|trial| {
             *trial.node == *answer.node && trial.waiting.get(&(answer.kind, name.clone())) == Some(&version)
@@ -176,7 +183,8 @@ impl FallbackScope {
         if on_trial {
             self.hold.refuse(answer, name, version, message);
             if inputs.follows {
-                return self.end_what_is_tried();
+                self.end_what_is_tried();
+                return Next::Nothing;
             }
             let owners = owners(self.trials.testing());
             self.fairness.budget.refused(&owners, inputs.now_ms);
@@ -199,37 +207,33 @@ impl FallbackScope {
             self.members.count_refusal(&answer.node, inputs.now_ms);
             // The older configuration that the Envoy keeps may lack a current guard or current endpoints.
             self.close_in_outliers(inputs);
-            return self.configurations.keep_served_endpoints(
-                &self.id.fleet,
-                &self.members,
-                self.trials.snapshot(),
-                inputs,
-            );
+            self.configurations.keep_served_endpoints(&self.id.fleet, &self.members, self.trials.snapshot(), inputs);
+            return Next::Nothing;
         }
         if !self.hold.refuse(answer, name, version, message) {
-            return;
+            return Next::Nothing;
         }
         if inputs.follows {
             // The resource is held at its acknowledged form until the leader has decided.
-            return self.reconcile(inputs);
+            return Next::Replan;
         }
-        let subjects = blame::subjects_of(&self.suspect_inputs(), answer.kind, name, version, inputs);
+        let subjects = blame::subjects_of(&SuspectInputs::of(self), answer.kind, name, version, inputs);
         self.fairness.budget.refused(&owners(&subjects), inputs.now_ms);
         if answer.kind == ResourceType::Secret {
             self.convict_certificate(name, version, Detected::Nack, message, inputs);
             self.stage = Stage::Settled;
-            return self.reconcile(inputs);
+            return Next::Replan;
         }
-        self.blame(answer.kind, name, version, message, inputs);
+        self.blame(answer.kind, name, version, message, inputs)
     }
 
     /// Handles the loss of an Envoy, or its silence after the deadline, during an offer that only this Envoy received.
     pub fn lost(&mut self, node: &str, message: &str, inputs: &mut StepInputs<'_>) {
         if inputs.follows {
-            return self.advance(inputs);
+            return self.settle(Next::Advance, inputs);
         }
-        if self.trial_lost(node, message, inputs) {
-            return;
+        if let Some(next) = self.trial_lost(node, message, inputs) {
+            return self.settle(next, inputs);
         }
         let waiting = match &self.stage {
             Stage::Canary { waiting, .. } => waiting.clone(),
@@ -238,16 +242,18 @@ impl FallbackScope {
         if !self.stage.canary_lost(node, self.members.others_answer(node)) {
             if self.stage.has_struck_out(node) && !self.members.others_answer(node) {
                 let is_there = self.members.is_connected(node);
-                return self.suspect_unanswered(&waiting, is_there, inputs);
+                let next = self.suspect_unanswered(&waiting, is_there, inputs);
+                return self.settle(next, inputs);
             }
-            return self.advance(inputs);
+            return self.settle(Next::Advance, inputs);
         }
         // The loss is attributed to the type that is sent first: no resource that names it was sent yet.
         let others: Waiting = waiting.into_iter().filter(|((kind, _), _)| *kind != ResourceType::Secret).collect();
         let first = others.keys().next().map(|(kind, _)| *kind);
         for ((kind, name), version) in others.into_iter().filter(|((kind, _), _)| Some(*kind) == first) {
             self.hold.refuse_version(kind, &name, version, &self.id.build.clone(), message);
-            self.blame(kind, &name, version, message, inputs);
+            let next = self.blame(kind, &name, version, message, inputs);
+            self.settle(next, inputs);
         }
     }
 }

@@ -21,6 +21,8 @@ use super::FallbackScope;
 use super::scopes::{FallbackScopes, differs, offered};
 use crate::attribution::accepted_versions;
 use crate::attribution::search::SILENCE;
+use crate::attribution::verdicts::edited;
+use crate::context::next::Next;
 use crate::context::scope_id::{Apart, ScopeId};
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::accepted_by::AcceptedBy;
@@ -180,12 +182,12 @@ fn separate(scopes: &mut Vec<FallbackScope>, inputs: &mut StepInputs<'_>) -> boo
             for (kind, resource) in all_of(&accepted.before).chain(all_of(&accepted.now)) {
                 scope.evidence.note_accepted_by(&node, kind, resource);
             }
-            scope.reconcile(inputs);
+            scope.settle(Next::Replan, inputs);
             for (kind, resource) in all_of(&accepted.before).chain(all_of(&accepted.now)) {
                 scope.hold.acknowledge((kind, resource.name.clone()), resource.version);
             }
         }
-        scopes.get_mut(at).into_iter().for_each(|main| main.reconcile(inputs));
+        scopes.get_mut(at).into_iter().for_each(|main| main.settle(Next::Replan, inputs));
         any = true;
     }
     any
@@ -221,7 +223,7 @@ fn begin_apart(
     };
     known_of(main, &scope.id, now.clone(), versions).into_scope(&mut scope, inputs);
     scope.evidence.proof.prove_clusters_of(&main.evidence.proof);
-    scope.edited(&inputs.translator.route_keys(), inputs.translator);
+    edited(&mut scope, &inputs.translator.route_keys(), inputs.translator);
     scope
 }
 

@@ -7,6 +7,8 @@ use holdfast_xds::EnvoyId;
 use super::scopes::{BUILDS_MAX, FallbackScopes};
 use super::{FallbackScope, apart};
 use crate::attribution::search::SILENCE;
+use crate::attribution::verdicts::edited;
+use crate::context::next::Next;
 use crate::context::step_inputs::StepInputs;
 use crate::rollout::Stage;
 use crate::scope::event::{Event, Role};
@@ -32,7 +34,8 @@ impl FallbackScopes {
                         scope.searches.current.as_ref().is_some_and(|search| search.expects(one.id))
                     };
                     if let Some(scope) = self.gateways.values_mut().flatten().find(expecting) {
-                        scope.tried(one, inputs);
+                        let next = scope.tried(one, inputs);
+                        scope.settle(next, inputs);
                         self.touched.insert(scope.id.name.clone());
                     }
                 }
@@ -49,7 +52,7 @@ impl FallbackScopes {
                     if is_lost || (!inputs.follows && scope.hold.refusals().next().is_some()) {
                         // Resources that the probe refused without a verdict about an object are searched on the
                         // remaining Envoys.
-                        scope.reconcile(inputs);
+                        scope.settle(Next::Replan, inputs);
                     }
                     self.touched.insert(scope.id.name.clone());
                 }
@@ -95,8 +98,8 @@ impl FallbackScopes {
         {
             // Results of a probe of another build do not apply to these Envoys.
             *only = FallbackScope::new(&only.id.gateway.clone(), &envoy.build, only.id.fleet.clone());
-            only.edited(&inputs.translator.route_keys(), inputs.translator);
-            only.reconcile(inputs);
+            edited(only, &inputs.translator.route_keys(), inputs.translator);
+            only.settle(Next::Replan, inputs);
         } else if !known && scopes.len() < BUILDS_MAX {
             let Some(first) = scopes.first() else { return };
             let fleet = FleetId { gateway: first.id.gateway.clone(), label: envoy.build.clone() };
@@ -114,8 +117,8 @@ impl FallbackScopes {
             scope.members.connect(&envoy.node, remote, resumes, inputs.now_ms);
             is_counted = true;
             let routes = inputs.translator.route_keys();
-            scope.edited(&routes, inputs.translator);
-            scope.reconcile(inputs);
+            edited(&mut scope, &routes, inputs.translator);
+            scope.settle(Next::Replan, inputs);
             scopes.push(scope);
         }
         if let Some(scope) = self.scope(&envoy.fleet, &envoy.build, &envoy.node) {
@@ -126,9 +129,10 @@ impl FallbackScopes {
             scope.stage.canary_connected(&envoy.node, resumes);
             // Before translation has processed the objects, there is no configuration to offer.
             if scope.configurations.everyone.is_none() && !scope.configurations.wanted.is_empty() {
-                scope.advance(inputs);
+                scope.settle(Next::Advance, inputs);
             }
-            scope.start_trial(inputs);
+            let next = scope.start_trial(inputs);
+            scope.settle(next, inputs);
         }
     }
 
@@ -151,7 +155,8 @@ impl FallbackScopes {
             if scope.trials.current.as_ref().is_some_and(|trial| trial.node == envoy.node) {
                 scope.end_trial();
             }
-            scope.start_trial(inputs);
+            let next = scope.start_trial(inputs);
+            scope.settle(next, inputs);
         } else {
             scope.lost(&envoy.node, SILENCE, inputs);
         }
@@ -177,25 +182,27 @@ impl FallbackScopes {
                     .filter(|trial| trial.deadline <= inputs.now_ms)
                     .map(|trial| trial.node.clone()),
             };
-            if scope.close_while_waiting(inputs)
+            if scope.continue_rounds(inputs)
+                | scope.close_while_waiting(inputs)
                 | scope.send_again(inputs.now_ms)
                 | scope.members.resume_outliers(inputs.now_ms)
                 | (!inputs.follows
-                    && (scope.watch_probe(inputs) | scope.watch_fresh(inputs) | scope.watch_outliers(inputs)))
+                    && (scope.watch_probe(inputs) | scope.watch_fresh(inputs) | scope.watch_outlier_fleet(inputs)))
             {
                 self.touched.insert(scope.id.name.clone());
             }
             if let Some(node) = late.as_ref().filter(|node| scope.members.is_remote(node)) {
                 scope.members.fell_silent(node);
                 scope.end_trial();
-                scope.start_trial(inputs);
+                let next = scope.start_trial(inputs);
+                scope.settle(next, inputs);
                 self.touched.insert(scope.id.name.clone());
             } else if let Some(node) = late {
                 if scope.members.is_connected(&node) {
                     scope.overdue(&node, SILENCE, inputs);
                 } else {
                     // The Envoy is disconnected, which proves nothing: another one tries the content.
-                    scope.advance(inputs);
+                    scope.settle(Next::Advance, inputs);
                 }
                 self.touched.insert(scope.id.name.clone());
             } else if (scope.whole.held && scope.whole.changed)
@@ -204,10 +211,10 @@ impl FallbackScopes {
                 // Waiting content is treated like an edit: refused parts of it are searched.
                 scope.searches.rounds = 0;
                 scope.searches.forget_blamed(inputs.now_ms);
-                scope.reconcile(inputs);
+                scope.settle(Next::Replan, inputs);
                 self.touched.insert(scope.id.name.clone());
             } else if scope.stage == Stage::Settled && !inputs.follows && scope.has_work(inputs.now_ms) {
-                scope.advance(inputs);
+                scope.settle(Next::Advance, inputs);
                 self.touched.insert(scope.id.name.clone());
             }
         }

@@ -1,51 +1,52 @@
 //! Scope: the Envoys of one Gateway and build, with everything that is known of them; and the scopes of all Gateways.
 //!
-//! The room holds the state of all other rooms, and distributes events to them. It does not decide by itself: a decision
-//! belongs to the room of its subject.
+//! The module holds the state of all other modules of the fallback, and passes events to them. It does not decide by
+//! itself: a decision belongs to the module of its subject. A function of another module never calls this one: it returns
+//! what has to follow ([`Next`]), and [`FallbackScope::settle`] carries it out.
 
+mod advance;
 mod answers;
 mod apart;
 mod dispatch;
 pub mod event;
 mod lend;
+mod outlier_fleet;
 mod replicas;
 pub mod scopes;
 mod watchdog;
 mod withdrawn;
 
-use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_envoy::hold::Hold;
-use holdfast_graph::{Content, Detected, ObjectKey};
+use holdfast_graph::{Detected, ObjectKey};
 use holdfast_store::Change;
-use holdfast_translate::Translator;
 use holdfast_translate::fleet::FleetId;
 
+use crate::attribution::derived::derived;
 use crate::attribution::envoy_trials::EnvoyTrials;
-use crate::attribution::readmission::Readmission;
 use crate::attribution::searches::Searches;
-use crate::attribution::suspect_inputs::SuspectInputs;
 use crate::attribution::verdicts::Verdicts;
 use crate::attribution::whole::Whole;
-use crate::checker;
+use crate::context::next::Next;
 use crate::context::scope_id::ScopeId;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::Evidence;
 use crate::evidence::records::ScopeRecords;
 use crate::members::Members;
-use crate::plan::derive::{Derived, derive};
+use crate::plan::derive::Derived;
 use crate::plan::fairness::Fairness;
-use crate::plan::reasons::reasons;
-use crate::plan::untried::AcknowledgedRoutes;
-use crate::plan::world::World;
 use crate::replication::following::Shared;
 use crate::revocation::Revocation;
 use crate::rollout::Stage;
 use crate::rollout::configurations::Configurations;
 use crate::rollout::unread::keep_unread_endpoints;
 use crate::scope::watchdog::MeanwhileCheck;
+
+/// Limit of the rounds of one event: each round derives the plan again, or advances the rollout. The next event continues
+/// where the limit was reached.
+const ROUNDS_MAX: usize = 1_000;
 
 /// The state of a scope.
 #[derive(Debug)]
@@ -80,6 +81,8 @@ pub struct FallbackScope {
     pub whole: Whole,
     /// The state that the leader has shared, if another replica is the leader.
     pub(crate) shared: Shared,
+    /// What is left after the rounds of an event; the next event continues with it.
+    left: Next,
 }
 
 impl FallbackScope {
@@ -101,6 +104,7 @@ impl FallbackScope {
             trials: EnvoyTrials::default(),
             whole: Whole::default(),
             shared: Shared::default(),
+            left: Next::Nothing,
         }
     }
 
@@ -115,24 +119,6 @@ impl FallbackScope {
         self.evidence.promotion.unpromoted.remove(key);
         if self.evidence.last_valid.forget(key) {
             self.records.record(Change::Forget(key.clone()));
-        }
-    }
-
-    /// Marks the versions of translated routes as unproven.
-    pub(crate) fn edited(&mut self, routes: &BTreeSet<ObjectKey>, translator: &Translator) {
-        routes.iter().for_each(|key| self.verdicts.edited(key));
-        self.evidence.promotion.edited(&self.id.gateway, routes, translator);
-    }
-
-    /// Returns the state from which suspects are found.
-    pub(crate) fn suspect_inputs(&self) -> SuspectInputs<'_> {
-        SuspectInputs {
-            id: &self.id,
-            evidence: &self.evidence,
-            hold: &self.hold,
-            derived: &self.derived,
-            configurations: &self.configurations,
-            trials: &self.trials,
         }
     }
 
@@ -168,8 +154,38 @@ impl FallbackScope {
         broken || self.derived.plan.decisions.keys().any(|node| is_gone(&node.key))
     }
 
+    /// Carries out what has to follow a change, and what follows from that, until nothing is left.
+    pub(crate) fn settle(&mut self, next: Next, inputs: &mut StepInputs<'_>) {
+        let (mut next, mut is_replanned) = (next.and(std::mem::take(&mut self.left)), false);
+        for _ in 0..ROUNDS_MAX {
+            next = match next {
+                Next::Nothing => break,
+                Next::Advance => self.advance(inputs),
+                Next::Restage => self.stage_snapshot(inputs),
+                Next::Replan => self.reconcile(inputs, &mut is_replanned),
+            };
+        }
+        self.left = next;
+        if is_replanned {
+            if self.searches.current.is_none() && self.trials.readmission.is_none() {
+                self.searches.durations.end(inputs.now_ms);
+            }
+            self.search_what_is_held(inputs);
+        }
+    }
+
+    /// Continues the rounds of an event that reached their limit; returns true if there were any.
+    pub(crate) fn continue_rounds(&mut self, inputs: &mut StepInputs<'_>) -> bool {
+        let is_left = self.left != Next::Nothing;
+        if is_left {
+            self.settle(Next::Nothing, inputs);
+        }
+        is_left
+    }
+
     /// Derives the plan again, and advances its configuration on the way to the Envoys.
-    pub(crate) fn reconcile(&mut self, inputs: &mut StepInputs<'_>) {
+    fn reconcile(&mut self, inputs: &mut StepInputs<'_>, is_replanned: &mut bool) -> Next {
+        *is_replanned = true;
         if !inputs.follows {
             self.drop_suspicions(inputs);
         }
@@ -184,18 +200,13 @@ impl FallbackScope {
             self.whole.held = true;
             self.replan(inputs);
         }
-        if inputs.follows || !self.blame_what_is_known(inputs) {
-            self.stage_snapshot(inputs);
-        }
-        if self.searches.current.is_none() && self.trials.readmission.is_none() {
-            self.searches.durations.end(inputs.now_ms);
-        }
-        self.search_what_is_held(inputs);
+        let blamed = if inputs.follows { None } else { self.blame_what_is_known(inputs) };
+        blamed.unwrap_or_else(|| self.stage_snapshot(inputs))
     }
 
     fn replan(&mut self, inputs: &mut StepInputs<'_>) {
         self.meanwhile.repeat();
-        let derived = self.derive(inputs, &BTreeSet::new(), &BTreeSet::new());
+        let derived = derived(self, inputs, &BTreeSet::new(), &BTreeSet::new());
         let mut broken = BTreeMap::<ObjectKey, bool>::new();
         let backends = inputs.translator.unusable_backends_of(&self.id.gateway).map(|(key, _)| (key.clone(), false));
         let decided = derived.broken.iter();
@@ -218,8 +229,8 @@ impl FallbackScope {
     }
 
     /// Advances the current configuration of the fleet on the way to the Envoys, with the same plan as before.
-    pub(crate) fn stage_snapshot(&mut self, inputs: &mut StepInputs<'_>) {
-        let Some(mut snapshot) = inputs.translator.snapshot(&self.id.fleet).cloned() else { return };
+    fn stage_snapshot(&mut self, inputs: &mut StepInputs<'_>) -> Next {
+        let Some(mut snapshot) = inputs.translator.snapshot(&self.id.fleet).cloned() else { return Next::Nothing };
         keep_unread_endpoints(&self.hold, &mut snapshot, inputs);
         self.configurations.newest = snapshot.clone();
         self.evidence.note_forms(&self.hold, &self.id.fleet.clone(), &snapshot, inputs.translator);
@@ -233,54 +244,6 @@ impl FallbackScope {
         self.configurations.keep_served_endpoints(&self.id.fleet, &self.members, self.trials.snapshot(), inputs);
         let edited = std::mem::take(&mut self.evidence.promotion.edited);
         self.promote(&edited, inputs);
-        self.advance(inputs);
-    }
-
-    /// Derives the plan for the current state. Contents on trial count as good, and no stand-in version replaces
-    /// objects that are tried separately.
-    pub fn derive(
-        &self,
-        inputs: &StepInputs<'_>,
-        on_trial: &BTreeSet<Content>,
-        apart: &BTreeSet<ObjectKey>,
-    ) -> Derived {
-        let held;
-        let settings = if self.whole.held {
-            // All changes go back to last valid versions, regardless of the gates.
-            let mut settings = inputs.settings.clone();
-            settings.fallback.isolate = true;
-            settings.fallback.use_last_valid = true;
-            settings.fallback.backfill_dependants = false;
-            held = settings;
-            &held
-        } else {
-            inputs.settings
-        };
-        let world = World {
-            gateway: &self.id.gateway,
-            fleet: &self.id.fleet,
-            settings,
-            objects: inputs.objects,
-            unusable: inputs.unusable,
-            translator: inputs.translator,
-            quarantine: &self.verdicts.quarantine,
-            fairness: &self.fairness,
-            beside: (!on_trial.is_empty()).then_some(&self.derived.broken),
-            queued: self.trials.readmission.as_ref().map(Readmission::owners).unwrap_or_default(),
-            last_valid: &self.evidence.last_valid,
-            held: self.whole.held.then_some(&self.evidence.promotion.unpromoted),
-            acknowledged: AcknowledgedRoutes::new(&self.evidence.forms.acknowledged),
-            proof: &self.evidence.proof,
-            on_trial,
-            apart: Some(apart),
-            since: &self.verdicts.since,
-            now_ms: inputs.now_ms,
-            candidates: RefCell::default(),
-            of_stand_ins: OnceCell::new(),
-        };
-        let mut derived = derive(&world, inputs.graph);
-        checker::enforce(&mut derived, &world);
-        derived.not_backfilled = reasons(&derived, &world);
-        derived
+        self.advance(inputs)
     }
 }

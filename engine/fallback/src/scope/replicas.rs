@@ -10,6 +10,8 @@ use holdfast_xds::EnvoyId;
 
 use super::scopes::{BUILDS_MAX, FallbackScopes};
 use super::{FallbackScope, apart};
+use crate::attribution::verdicts::edited;
+use crate::context::next::Next;
 use crate::context::step_inputs::StepInputs;
 use crate::persistence::restored::{Restored, RestoredScope};
 use crate::replication::observation::{NODES_MAX, answers, remote_name};
@@ -40,7 +42,7 @@ impl FallbackScopes {
                         scope.forget_what_went(known, inputs);
                     }
                 }
-                scope.reconcile(inputs);
+                scope.settle(Next::Replan, inputs);
             }
         }
         if !follows {
@@ -79,20 +81,20 @@ impl FallbackScopes {
             && of(&only.id.build).is_none()
         {
             *only = FallbackScope::new(&gateway, &known.build, only.id.fleet.clone());
-            only.edited(&inputs.translator.route_keys(), inputs.translator);
+            edited(only, &inputs.translator.route_keys(), inputs.translator);
         }
         for known in learned {
             if scopes.len() < BUILDS_MAX && scopes.iter().all(|scope| scope.id.build != known.build) {
                 let fleet = FleetId { gateway: gateway.clone(), label: known.build.clone() };
                 inputs.translator.open(&fleet, &main);
                 let mut scope = FallbackScope::new(&gateway, &known.build, fleet);
-                scope.edited(&inputs.translator.route_keys(), inputs.translator);
+                edited(&mut scope, &inputs.translator.route_keys(), inputs.translator);
                 scopes.push(scope);
             }
         }
         for scope in scopes {
             scope.take_in(of(&scope.id.build), inputs);
-            scope.reconcile(inputs);
+            scope.settle(Next::Replan, inputs);
         }
     }
 

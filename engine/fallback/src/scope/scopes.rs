@@ -15,6 +15,8 @@ use holdfast_xds::{EnvoyId, Offers, ResourceType, Snapshot, Waiting};
 use super::replicas::Learned;
 use super::{FallbackScope, apart};
 use crate::attribution::Attributed;
+use crate::attribution::verdicts::edited;
+use crate::context::next::Next;
 use crate::context::step_inputs::StepInputs;
 use crate::persistence::restored::{Restored, RestoredScope};
 use crate::rollout::Offered;
@@ -160,12 +162,12 @@ impl FallbackScopes {
                 scope.whole.changed = true;
                 if !replan.contains(key) && !scope.whole.held {
                     // Endpoints and similar changes: the plan stays the same.
-                    scope.stage_snapshot(inputs);
+                    scope.settle(Next::Restage, inputs);
                     continue;
                 }
-                scope.edited(&changes.routes, inputs.translator);
+                edited(scope, &changes.routes, inputs.translator);
                 scope.searches.edited();
-                scope.reconcile(inputs);
+                scope.settle(Next::Replan, inputs);
             }
         }
         apart::weigh_envoys(self, inputs);

@@ -21,6 +21,8 @@ use holdfast_xds::ResourceType;
 
 use super::FallbackScope;
 use crate::attribution::blame::{self, BLAMED};
+use crate::attribution::suspect_inputs::SuspectInputs;
+use crate::context::next::Next;
 use crate::context::step_inputs::StepInputs;
 use crate::rollout::{Stage, Waiting};
 
@@ -94,7 +96,7 @@ impl FallbackScope {
         let is_over = self.searches.is_due(now_ms) | is_silent;
         if is_over {
             self.searches.begin_again(now_ms);
-            self.reconcile(inputs);
+            self.settle(Next::Replan, inputs);
         }
         is_over
     }
@@ -122,9 +124,17 @@ impl FallbackScope {
         let patience = inputs.settings.fallback.ack_timeout_ms;
         let any = self.members.end_waits_for_first_answers(inputs.now_ms, patience);
         if any {
-            self.start_trial(inputs);
+            let next = self.start_trial(inputs);
+            self.settle(next, inputs);
         }
         any
+    }
+
+    /// Ends the time in which a fleet of outliers waits for another Envoy; returns true if it has ended.
+    pub(super) fn watch_outlier_fleet(&mut self, inputs: &mut StepInputs<'_>) -> bool {
+        let next = self.watch_outliers(inputs);
+        next.into_iter().for_each(|next| self.settle(next, inputs));
+        next.is_some()
     }
 
     /// Handles an Envoy that has not answered in time an offer that only it was sent.
@@ -145,21 +155,26 @@ impl FallbackScope {
             }
             self.evidence.unanswered.extend(waiting.values());
             self.stage = Stage::Settled;
-            return self.advance(inputs);
+            return self.settle(Next::Advance, inputs);
         }
         let Some(trial) = self.end_trial() else { return };
         self.trials.not_answered(&trial, inputs.now_ms);
-        self.reconcile(inputs);
+        self.settle(Next::Replan, inputs);
     }
 
     /// Suspects new content on which the only Envoy ended twice, or was silent for twice its time. The Envoy is then
     /// offered the proven configuration, and tries the new content again part by part.
-    pub(super) fn suspect_unanswered(&mut self, waiting: &Waiting, is_there: bool, inputs: &mut StepInputs<'_>) {
+    pub(super) fn suspect_unanswered(
+        &mut self,
+        waiting: &Waiting,
+        is_there: bool,
+        inputs: &mut StepInputs<'_>,
+    ) -> Next {
         self.stage = Stage::Settled;
         if !inputs.settings.fallback.isolate {
             if !is_there {
                 self.hold_as_a_whole(inputs);
-                return self.reconcile(inputs);
+                return Next::Replan;
             }
             return self.release(inputs);
         }
@@ -167,7 +182,7 @@ impl FallbackScope {
         let first = others.clone().next().map(|((kind, _), _)| *kind);
         let mut subjects = Vec::new();
         for ((kind, name), version) in others.filter(|((kind, _), _)| Some(*kind) == first) {
-            for subject in blame::subjects_of(&self.suspect_inputs(), *kind, name, *version, inputs) {
+            for subject in blame::subjects_of(&SuspectInputs::of(self), *kind, name, *version, inputs) {
                 if !subjects.contains(&subject) {
                     subjects.push(subject);
                 }
@@ -179,7 +194,7 @@ impl FallbackScope {
         self.searches.durations.begin(inputs.now_ms);
         self.suspect(&subjects, inputs);
         self.trials.readmission.get_or_insert_default().add(subjects);
-        self.reconcile(inputs);
+        Next::Replan
     }
 }
 

@@ -62,9 +62,8 @@ fn crates_use_only_what_the_arrows_allow() {
     none("arrows between crates", offences);
 }
 
-/// Tests may use any room. Every room may name `FallbackScope`, which is the state of all rooms, to add methods to it.
-/// Calls of these methods are not visible in paths: a room can call methods of `FallbackScope` from a later room, as the
-/// rollout and the attribution call `reconcile`.
+/// Tests may use any room. Every room may name `FallbackScope`, which is the state of all rooms, to add methods to it;
+/// [`calls_within_a_scope_lead_to_earlier_rooms`] checks the calls of these methods, which are not visible in paths.
 #[test]
 fn rooms_of_fallback_use_only_earlier_rooms() {
     const SOURCES: &str = "engine/fallback/src";
@@ -88,6 +87,43 @@ fn rooms_of_fallback_use_only_earlier_rooms() {
         }
     }
     none("a room of the fallback uses only rooms before it", offences);
+}
+
+/// Returns the methods of `FallbackScope`, each with its room.
+fn methods_of_a_scope(sources: &BTreeMap<String, String>) -> BTreeMap<String, usize> {
+    let (block, method) =
+        (Regex::new(r"(?ms)^impl FallbackScope \{$(.*?)^\}").unwrap(), Regex::new(r"fn (\w+)").unwrap());
+    let mut methods = BTreeMap::new();
+    for (inside, source) in sources {
+        let Some(room) = room_of_fallback(inside) else { continue };
+        let names = block.captures_iter(source).flat_map(|found| method.captures_iter(found.get(1).unwrap().as_str()));
+        methods.extend(names.map(|name| (name[1].to_owned(), room)));
+    }
+    methods
+}
+
+fn room_of_fallback(inside: &str) -> Option<usize> {
+    let name = inside.split('/').next();
+    ROOMS_OF_FALLBACK.iter().position(|room| Some(*room) == name)
+}
+
+/// The scope is a reducer: what a room leaves to later rooms, it returns.
+#[test]
+fn calls_within_a_scope_lead_to_earlier_rooms() {
+    const SOURCES: &str = "engine/fallback/src";
+    let all = files(SOURCES, &[".rs"]).into_iter();
+    let sources = all.map(|file| (shown(&file)[SOURCES.len() + 1..].to_owned(), code(&file)));
+    let sources: BTreeMap<String, String> = sources.filter(|(inside, _)| !inside.contains("/tests")).collect();
+    let methods = methods_of_a_scope(&sources);
+    assert!(methods.len() > 50, "{} methods", methods.len());
+    let (call, owner) = (Regex::new(r"\b(self|scope)\.(\w+)\(").unwrap(), "FallbackScope");
+    let mut offences = Vec::new();
+    for (inside, source) in &sources {
+        let Some(room) = room_of_fallback(inside).filter(|_| source.contains(owner)) else { continue };
+        let later = call.captures_iter(source).filter(|found| methods.get(&found[2]).is_some_and(|at| *at > room));
+        offences.extend(later.map(|found| format!("{inside}: {}", &found[0])));
+    }
+    none("a room of the fallback calls methods of a scope from earlier rooms only", offences);
 }
 
 #[test]

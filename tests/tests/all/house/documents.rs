@@ -9,6 +9,11 @@ use regex::Regex;
 
 use super::{code, files, none, shown, top};
 
+/// Limit in lines of the map of the code. Details are on pages of their own, to which the map leads.
+const MAP_LINES_MAX: usize = 400;
+/// The table of limits, and the table of the work of parsers.
+const LIMITS: &str = "docs/reference/limits.md";
+
 /// Returns the names of all functions in the sources.
 fn functions() -> BTreeSet<String> {
     let definition = Regex::new(r"\bfn (\w+)").unwrap();
@@ -22,8 +27,18 @@ fn functions() -> BTreeSet<String> {
 }
 
 #[test]
+fn the_architecture_is_a_map() {
+    let lines = fs::read_to_string(top().join("docs/architecture.md")).unwrap().lines().count();
+    assert!(
+        lines <= MAP_LINES_MAX,
+        "docs/architecture.md has {lines} lines, at most {MAP_LINES_MAX} are allowed: move details to a page in \
+         docs/architecture, docs/concepts or docs/reference"
+    );
+}
+
+#[test]
 fn every_invariant_names_tests_that_exist() {
-    let text = fs::read_to_string(top().join("docs/architecture.md")).unwrap();
+    let text = fs::read_to_string(top().join("docs/concepts/invariants.md")).unwrap();
     let row = Regex::new(r"^\| (\d+) \| (.*) \| (.*) \|$").unwrap();
     let name = Regex::new(r"`(?:\w+::)?([a-z][a-z0-9]*(?:_[a-z0-9]+)+)`").unwrap();
     let known = functions();
@@ -37,8 +52,8 @@ fn every_invariant_names_tests_that_exist() {
         }
         offences.extend(named.iter().filter(|name| !known.contains(*name)).map(|name| format!("no test {name}")));
     }
-    assert_eq!(numbers.len(), 11, "the invariants are numbered from 1 to 11");
-    none("invariants are held by tests", offences);
+    assert_eq!(numbers.len(), 11, "the invariants of docs/concepts/invariants.md are numbered from 1 to 11");
+    none("invariants of docs/concepts/invariants.md are held by tests", offences);
 }
 
 #[test]
@@ -70,13 +85,13 @@ fn every_decision_has_its_parts() {
 
 #[test]
 fn every_check_of_text_is_in_the_table_of_their_work() {
-    let text = fs::read_to_string(top().join("docs/architecture.md")).unwrap();
+    let text = fs::read_to_string(top().join(LIMITS)).unwrap();
     let section = text.split("## Work of parsers").nth(1).unwrap().split("\n## ").next().unwrap();
     let entries = fs::read_dir(top().join("engine/check/src")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let checks = names.filter(|name| !["lib.rs", "meter.rs", "tests", "time.rs"].contains(&&**name));
-    let missing = checks.filter(|name| !section.contains(&format!("(../engine/check/src/{name})")));
-    none("checks of text without a row in docs/architecture.md", missing.collect());
+    let missing = checks.filter(|name| !section.contains(&format!("(../../engine/check/src/{name})")));
+    none(&format!("checks of text without a row in {LIMITS}"), missing.collect());
 }
 
 /// Milliseconds of `Duration::from_secs(24 * 3600)` or of `24 hours`.
@@ -114,8 +129,8 @@ fn limits() -> BTreeMap<(String, String), String> {
 
 #[test]
 fn every_limit_is_in_the_table_with_its_value() {
-    let text = fs::read_to_string(top().join("docs/architecture.md")).unwrap();
-    let row = Regex::new(r"(?m)^\| `([A-Z_]+)` in \[[^\]]+\]\(\.\./([^)]+)\) \| ([^|]+) \| [^|\s]").unwrap();
+    let text = fs::read_to_string(top().join(LIMITS)).unwrap();
+    let row = Regex::new(r"(?m)^\| `([A-Z_]+)` in \[[^\]]+\]\(\.\./\.\./([^)]+)\) \| ([^|]+) \| [^|\s]").unwrap();
     let rows = row.captures_iter(&text).map(|row| ((row[1].to_owned(), row[2].to_owned()), row[3].to_owned()));
     let (rows, limits) = (rows.collect::<BTreeMap<_, _>>(), limits());
     let missing = limits.keys().filter(|limit| !rows.contains_key(*limit)).map(|limit| format!("no row: {limit:?}"));
@@ -133,7 +148,7 @@ fn every_limit_is_in_the_table_with_its_value() {
             _ => {}
         }
     }
-    none("limits of docs/architecture.md", offences);
+    none(&format!("limits of {LIMITS}"), offences);
 }
 
 #[test]

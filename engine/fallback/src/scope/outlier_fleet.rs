@@ -12,25 +12,23 @@ use std::sync::Arc;
 
 use holdfast_xds::{Resource, ResourceType, Version};
 
-use super::Stage;
+use super::FallbackScope;
+use crate::context::next::Next;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::proof::Proof;
 use crate::members::Outlier;
-use crate::scope::FallbackScope;
+use crate::rollout::Stage;
 
 /// Content that outliers refused, each version with the node of one of them.
 type Refused = BTreeMap<(ResourceType, Arc<str>), BTreeMap<Version, Arc<str>>>;
 
 impl FallbackScope {
-    /// Ends the time in which a fleet of outliers waits for an Envoy that accepts the content they refuse; returns true
-    /// if the time has ended.
-    pub(crate) fn watch_outliers(&mut self, inputs: &mut StepInputs<'_>) -> bool {
+    /// Ends the time in which a fleet of outliers waits for an Envoy that accepts the content they refuse; returns what
+    /// follows if the time has ended.
+    pub(crate) fn watch_outliers(&mut self, inputs: &StepInputs<'_>) -> Option<Next> {
         let (may_believe, patience) = (self.may_believe_outliers(inputs), inputs.settings.fallback.ack_timeout_ms);
         let is_over = self.members.wait_for_another(may_believe, inputs.now_ms, patience);
-        if is_over {
-            self.believe_outliers(inputs);
-        }
-        is_over
+        is_over.then(|| self.believe_outliers())
     }
 
     /// Checks whether the refusals of a fleet of outliers may be accepted. With a probe they may not: the probe accepts
@@ -39,7 +37,7 @@ impl FallbackScope {
         inputs.settings.fallback.isolate && !self.is_probed(inputs)
     }
 
-    fn believe_outliers(&mut self, inputs: &mut StepInputs<'_>) {
+    fn believe_outliers(&mut self) -> Next {
         let outliers = self.members.take_outliers();
         let everyone = self.configurations.everyone.clone().unwrap_or_default();
         let first = outliers.values().next();
@@ -83,6 +81,6 @@ impl FallbackScope {
         }
         self.members.believe_outliers();
         self.searches.edited();
-        self.reconcile(inputs);
+        Next::Replan
     }
 }
