@@ -33,10 +33,14 @@ pub fn envoy_with_mistakes() -> Result<PathBuf> {
     Ok(profile_folder()?.join("envoy-with-mistakes").with_extension(env::consts::EXE_EXTENSION))
 }
 
-/// Returns the profile folder: a test binary is `<target>/<profile>/deps/<name>-<hash>`.
+/// Returns the profile folder: a test binary is `<target>/<profile>/deps/<name>-<hash>`, another program
+/// `<target>/<profile>/<name>`.
 fn profile_folder() -> Result<PathBuf> {
     let own = env::current_exe()?;
-    Ok(own.parent().and_then(Path::parent).context("this binary is not in cargo's target folder")?.to_owned())
+    let folder = own.parent();
+    let profile =
+        if folder.is_some_and(|folder| folder.ends_with("deps")) { folder.and_then(Path::parent) } else { folder };
+    Ok(profile.context("this binary is not in cargo's target folder")?.to_owned())
 }
 
 /// Builds the binary. With this package cargo selects the features of dependencies that the stories are built with, so

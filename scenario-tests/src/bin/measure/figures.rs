@@ -1,0 +1,75 @@
+//! The figures of a run with their names, units and floors, in the order in which they are printed.
+
+use crate::percentiles::Percentiles;
+use crate::report::{PerRoute, Run};
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Figure {
+    /// Name and unit.
+    pub(crate) name: String,
+    pub(crate) value: f64,
+    /// The least that the machine needs, where it was measured.
+    pub(crate) floor: Option<f64>,
+}
+
+impl Figure {
+    fn new(name: &str, value: f64, floor: Option<f64>) -> Self {
+        Self { name: name.to_owned(), value, floor }
+    }
+}
+
+/// Returns all figures of a run.
+pub(crate) fn figures(run: &Run) -> Vec<Figure> {
+    let floors = &run.floors;
+    let read = Some(floors.read_milliseconds);
+    let plain = |name: &str, value| Figure::new(name, value, None);
+    let mut all = vec![
+        Figure::new("cold start, ms (floor: reading all files)", run.cold_start.milliseconds, read),
+        Figure::new("restart with the store, ms", run.restart.milliseconds, read),
+        plain("CPU of the cold start, ms", run.cold_start.cpu_milliseconds),
+        plain("CPU of the restart, ms", run.restart.cpu_milliseconds),
+        plain("bytes of the cold start", run.cold_start.bytes as f64),
+    ];
+    let both = floors.file_milliseconds.plus(floors.echo_milliseconds);
+    all.extend(percentiles("edit to client (floor: file and gRPC)", run.edit.milliseconds, Some(both)));
+    all.extend([
+        Figure::new("bytes of an edit (floor: the response)", run.edit.bytes, Some(run.edit.response_bytes as f64)),
+        plain("CPU of an edit, ms", run.edit.cpu_milliseconds),
+        plain("CPU of another annotation, ms", run.annotation.cpu_milliseconds),
+        plain("responses to annotations", run.annotation.responses as f64),
+        plain("CPU of a file with the same bytes, ms", run.same_bytes.cpu_milliseconds),
+        plain("responses to the same bytes", run.same_bytes.responses as f64),
+        plain("idle CPU, % of a core", run.idle_cpu_percent),
+    ]);
+    let memory = &run.memory;
+    for (stage, memory) in
+        [("start", memory.after_start), ("edits", memory.after_edits), ("restart", memory.after_restart)]
+    {
+        all.push(plain(&format!("resident after {stage}, MiB"), memory.resident as f64 / 1024.0));
+        all.push(plain(&format!("anonymous after {stage}, MiB"), memory.anonymous as f64 / 1024.0));
+    }
+    all.push(plain("peak until the end of the edits, MiB", memory.after_edits.peak as f64 / 1024.0));
+    all.extend(run.memory_per_route.iter().flat_map(per_route));
+    all.extend(percentiles("file to inotify", floors.file_milliseconds, None));
+    all.extend(percentiles("gRPC of one response", floors.echo_milliseconds, None));
+    all
+}
+
+fn percentiles(name: &str, values: Percentiles, floors: Option<Percentiles>) -> [Figure; 4] {
+    let each = |of: &Percentiles| [("p50", of.p50), ("p95", of.p95), ("p99", of.p99), ("max", of.max)];
+    let mut floors = floors.as_ref().map(each).into_iter().flatten();
+    each(&values)
+        .map(|(rank, value)| Figure::new(&format!("{name}, {rank}, ms"), value, floors.next().map(|(_, floor)| floor)))
+}
+
+fn per_route(memory: &PerRoute) -> [Figure; 5] {
+    [
+        ("resident after start, KiB per route", memory.resident_after_start),
+        ("anonymous after start, KiB per route", memory.anonymous_after_start),
+        ("resident after edits, KiB per route", memory.resident_after_edits),
+        ("anonymous after edits, KiB per route", memory.anonymous_after_edits),
+        ("peak, KiB per route", memory.peak),
+    ]
+    .map(|(name, value)| Figure::new(name, value, None))
+}

@@ -1,0 +1,110 @@
+//! Measures Holdfast in standalone mode with a neutral xDS client: starts, edits, CPU and memory for several numbers of
+//! routes, each beside what the machine needs without Holdfast. It starts no Envoy, and uses loopback only.
+
+mod client;
+mod edits;
+mod figures;
+mod fixture;
+mod floors;
+mod names;
+mod percentiles;
+mod report;
+mod run;
+mod start;
+mod surroundings;
+mod table;
+mod usage;
+mod wire;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+
+use crate::report::Report;
+
+/// Measures Holdfast in standalone mode, without an Envoy; HOLDFAST_BIN names the program, else it is built.
+#[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print the figures of two files beside each other.
+    Compare {
+        /// The file that the other one is compared with.
+        a: PathBuf,
+        /// The other file.
+        b: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Options {
+    /// Numbers of routes; one route is always measured first, for memory.
+    #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_values_t = [1000, 10_000])]
+    routes: Vec<usize>,
+    /// Number of measured edits; rewrites without effect are half as many of each kind.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..))]
+    edits: u16,
+    /// File for the figures, in JSON.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Date to write into the file.
+    #[arg(long)]
+    date: Option<String>,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let cli = Cli::parse();
+    match cli.command {
+        Some(Command::Compare { a, b }) => {
+            print!("{}", table::of_two(&read(&a)?, &read(&b)?));
+            Ok(())
+        }
+        None => measure(cli.options).await,
+    }
+}
+
+async fn measure(options: Options) -> Result<()> {
+    let edits = usize::from(options.edits);
+    let mut report = Report {
+        commit: surroundings::commit(),
+        date: options.date,
+        program: surroundings::program()?,
+        machine: surroundings::machine()?,
+        edits,
+        runs: Vec::new(),
+    };
+    println!("{}", table::title(&report));
+    let mut numbers = options.routes;
+    numbers.retain(|routes| *routes > 1);
+    numbers.insert(0, 1);
+    for routes in numbers {
+        let mut run = run::measure(routes, edits).await?;
+        run.memory_per_route = report.runs.first().and_then(|base| run.memory_per_route(base));
+        println!("\n{}", table::of_run(&run).trim_end());
+        report.runs.push(run);
+        // Written after each run, so that a failure loses only its own.
+        if let Some(file) = &options.out {
+            fs::write(file, serde_json::to_string_pretty(&report)? + "\n").with_context(|| shown(file))?;
+        }
+    }
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<Report> {
+    let text = fs::read_to_string(file).with_context(|| shown(file))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is not a file of this program", shown(file)))
+}
+
+fn shown(file: &Path) -> String {
+    file.display().to_string()
+}

@@ -1,0 +1,128 @@
+//! The figures of a run, as they are written to a file.
+
+use serde::{Deserialize, Serialize};
+
+use crate::percentiles::Percentiles;
+use crate::usage::Memory;
+
+/// A run of this program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Report {
+    /// The commit of the sources, if it is known.
+    pub(crate) commit: Option<String>,
+    /// The date given with `--date`.
+    pub(crate) date: Option<String>,
+    /// The measured program.
+    pub(crate) program: String,
+    pub(crate) machine: Machine,
+    /// Number of measured edits for each number of routes.
+    pub(crate) edits: usize,
+    /// One run for each number of routes; the first has a single route, and is what memory is compared with.
+    pub(crate) runs: Vec<Run>,
+}
+
+/// The machine of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    pub(crate) cpus: usize,
+    pub(crate) model: String,
+}
+
+/// The figures for one number of routes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Run {
+    pub(crate) routes: usize,
+    /// Start with an empty data folder.
+    pub(crate) cold_start: Start,
+    /// Start with the data folder of the process before, after all edits.
+    pub(crate) restart: Start,
+    pub(crate) edit: Edits,
+    /// Rewrites of the file with another annotation.
+    pub(crate) annotation: Rewrites,
+    /// Rewrites of the file with the same bytes.
+    pub(crate) same_bytes: Rewrites,
+    /// CPU without any edit, in percent of one core.
+    pub(crate) idle_cpu_percent: f64,
+    pub(crate) memory: Stages,
+    /// As `memory`, after subtraction of the run with one route; none in that run.
+    pub(crate) memory_per_route: Option<PerRoute>,
+    pub(crate) floors: Floors,
+}
+
+/// A start of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Start {
+    /// Time from the start of the process until the client has all routes.
+    pub(crate) milliseconds: f64,
+    /// CPU time of the process in that time.
+    pub(crate) cpu_milliseconds: f64,
+    /// Bytes that the client has read by then.
+    pub(crate) bytes: u64,
+}
+
+/// Edits that change what clients receive.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Edits {
+    /// Time from the rename of the file until the client has the changed RouteConfiguration, in milliseconds.
+    pub(crate) milliseconds: Percentiles,
+    /// Bytes that the client reads for each edit.
+    pub(crate) bytes: f64,
+    /// Encoded size of the response with the changed RouteConfiguration.
+    pub(crate) response_bytes: usize,
+    /// CPU time of the process for each edit, without that of an idle process in the same time.
+    pub(crate) cpu_milliseconds: f64,
+}
+
+/// Rewrites of a file that change nothing for clients.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Rewrites {
+    pub(crate) count: usize,
+    /// CPU time of the process for each rewrite, without that of an idle process in the same time.
+    pub(crate) cpu_milliseconds: f64,
+    /// Responses to all rewrites.
+    pub(crate) responses: u64,
+}
+
+/// Memory of the process at several times.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Stages {
+    pub(crate) after_start: Memory,
+    pub(crate) after_edits: Memory,
+    pub(crate) after_restart: Memory,
+}
+
+/// Memory for each route, in KiB.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PerRoute {
+    pub(crate) resident_after_start: f64,
+    pub(crate) anonymous_after_start: f64,
+    pub(crate) resident_after_edits: f64,
+    pub(crate) anonymous_after_edits: f64,
+    pub(crate) peak: f64,
+}
+
+/// What the machine needs without Holdfast.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Floors {
+    /// Time from the rename of the edited file until inotify reports it and it is read.
+    pub(crate) file_milliseconds: Percentiles,
+    /// Time from a request over gRPC until the client has a response as large as that to an edit.
+    pub(crate) echo_milliseconds: Percentiles,
+    /// Time of reading all manifests.
+    pub(crate) read_milliseconds: f64,
+}
+
+impl Run {
+    /// Compares the memory with that of another run.
+    pub(crate) fn memory_per_route(&self, base: &Run) -> Option<PerRoute> {
+        let routes = self.routes.checked_sub(base.routes).filter(|routes| *routes > 0)?;
+        let each = |of: fn(&Stages) -> u64| (of(&self.memory) as f64 - of(&base.memory) as f64) / routes as f64;
+        Some(PerRoute {
+            resident_after_start: each(|memory| memory.after_start.resident),
+            anonymous_after_start: each(|memory| memory.after_start.anonymous),
+            resident_after_edits: each(|memory| memory.after_edits.resident),
+            anonymous_after_edits: each(|memory| memory.after_edits.anonymous),
+            peak: each(|memory| memory.after_edits.peak),
+        })
+    }
+}

@@ -1,0 +1,93 @@
+//! Starts Holdfast and a client, and measures the time until the client has all routes.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use holdfast_scenario_tests::{Holdfast, HoldfastOptions, World, process};
+
+use crate::client::Client;
+use crate::fixture::DOMAIN;
+use crate::names;
+use crate::percentiles::milliseconds;
+use crate::report::Start;
+use crate::usage;
+
+/// Time for a start with many routes.
+const LIMIT: Duration = Duration::from_secs(900);
+/// Pause between two attempts to connect.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Length of an interval in which a process that has settled uses at most [`SETTLED_CPU`], and the number of intervals
+/// that are waited for.
+const INTERVAL: Duration = Duration::from_secs(1);
+const INTERVALS: usize = 300;
+const SETTLED_CPU: Duration = Duration::from_millis(20);
+
+/// A running Holdfast and its client.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) holdfast: Holdfast,
+    pub(crate) client: Client,
+}
+
+impl Running {
+    /// Starts both and returns when the client has all routes.
+    pub(crate) async fn start(
+        world: &World,
+        options: HoldfastOptions,
+        port: u16,
+        routes: usize,
+    ) -> Result<(Self, Start)> {
+        let began = Instant::now();
+        let holdfast = Holdfast::start(world, options)?;
+        let (client, at) = loop {
+            match connect(port, routes).await {
+                Ok(connected) => break connected,
+                Err(error) if !process::runs(holdfast.id()) => return Err(error).context("holdfast has ended"),
+                Err(error) if began.elapsed() > LIMIT => return Err(error).context("not all routes were received"),
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        };
+        let start = Start {
+            milliseconds: milliseconds(at - began),
+            cpu_milliseconds: milliseconds(usage::cpu(holdfast.id())?),
+            bytes: client.bytes(),
+        };
+        Ok((Self { holdfast, client }, start))
+    }
+
+    /// Receives until the process is idle: it has stored what the client has accepted.
+    pub(crate) async fn settle(&mut self) -> Result<()> {
+        for _ in 0..INTERVALS {
+            let before = self.cpu()?;
+            let received = self.client.rest(INTERVAL).await?;
+            if received == 0 && self.cpu()? - before <= SETTLED_CPU {
+                return Ok(());
+            }
+        }
+        bail!("holdfast is not idle {INTERVALS} s after the last change")
+    }
+
+    /// The CPU time of the process so far.
+    pub(crate) fn cpu(&self) -> Result<Duration> {
+        usage::cpu(self.holdfast.id())
+    }
+
+    /// The memory of the process.
+    pub(crate) fn memory(&self) -> Result<usage::Memory> {
+        usage::memory(self.holdfast.id())
+    }
+}
+
+/// Connects and receives until all hosts are there; returns when the last one arrived.
+async fn connect(port: u16, routes: usize) -> Result<(Client, Instant)> {
+    let mut client = Client::connect(port).await?;
+    let mut hosts = HashSet::new();
+    let all = |received: &crate::client::Received| {
+        let domains = names::domains(&received.response)?.into_iter();
+        hosts.extend(domains.filter(|domain| domain.ends_with(DOMAIN)));
+        Ok((hosts.len() >= routes).then_some(received.at))
+    };
+    let at = client.until(LIMIT, all).await?;
+    Ok((client, at))
+}

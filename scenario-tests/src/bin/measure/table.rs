@@ -1,0 +1,141 @@
+//! Tables for people: figures beside their floors, and the figures of two reports beside each other.
+
+use std::fmt::Write as _;
+
+use crate::figures::{Figure, figures};
+use crate::report::{Report, Run};
+
+/// Width of the names and of the other columns.
+const NAME: usize = 48;
+const COLUMN: usize = 12;
+
+/// Returns the table of one run.
+pub(crate) fn of_run(run: &Run) -> String {
+    let mut table = row(&format!("{} routes", run.routes), ["", "floor", "ratio"].map(str::to_owned));
+    for Figure { name, value, floor } in figures(run) {
+        let ratio = floor.map(|floor| ratio(value, floor)).unwrap_or_default();
+        table += &row(&name, [number(value), floor.map(number).unwrap_or_default(), ratio]);
+    }
+    table
+}
+
+/// Returns the tables of two reports: one for each number of routes that both have, with the ratio of each figure.
+pub(crate) fn of_two(first: &Report, second: &Report) -> String {
+    let mut tables = format!("a: {}\nb: {}\n", title(first), title(second));
+    for run in &first.runs {
+        let Some(other) = second.runs.iter().find(|other| other.routes == run.routes) else {
+            let _ = writeln!(tables, "\n{} routes: only in a", run.routes);
+            continue;
+        };
+        tables += "\n";
+        tables += &row(&format!("{} routes", run.routes), ["a", "b", "b/a"].map(str::to_owned));
+        let others = figures(other);
+        for Figure { name, value, .. } in figures(run) {
+            if let Some(other) = others.iter().find(|other| other.name == name) {
+                tables += &row(&name, [number(value), number(other.value), ratio(other.value, value)]);
+            }
+        }
+    }
+    for run in second.runs.iter().filter(|run| first.runs.iter().all(|other| other.routes != run.routes)) {
+        let _ = writeln!(tables, "\n{} routes: only in b", run.routes);
+    }
+    tables
+}
+
+/// Returns what a report is of, in one line.
+pub(crate) fn title(report: &Report) -> String {
+    let commit = report.commit.as_deref().unwrap_or("unknown commit");
+    let date = report.date.as_ref().map(|date| format!(", {date}")).unwrap_or_default();
+    let Report { program, machine, edits, .. } = report;
+    format!("{program} ({commit}{date}), {edits} edits, {} CPUs {}", machine.cpus, machine.model)
+}
+
+fn row(name: &str, columns: [String; 3]) -> String {
+    let [first, second, third] = columns;
+    let line = format!("{name:NAME$}{first:>COLUMN$}{second:>COLUMN$}{third:>COLUMN$}");
+    format!("{}\n", line.trim_end())
+}
+
+fn number(value: f64) -> String {
+    if value.abs() >= 1000.0 || value == value.trunc() { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+fn ratio(value: f64, to: f64) -> String {
+    if to == 0.0 { "-".to_owned() } else { number(value / to) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::percentiles::Percentiles;
+    use crate::report::{Edits, Floors, Machine, Rewrites, Stages, Start};
+    use crate::usage::Memory;
+
+    fn run(routes: usize, scale: f64) -> Run {
+        let times = |time| Percentiles { p50: time, p95: time, p99: time, max: time };
+        let start = Start { milliseconds: 500.0 * scale, cpu_milliseconds: 100.0, bytes: 4096 };
+        let rewrites = Rewrites { count: 30, cpu_milliseconds: 0.0, responses: 0 };
+        let resident = 20_480 + 10 * routes as u64;
+        let memory = Memory { resident, anonymous: resident / 2, peak: 2 * resident };
+        Run {
+            routes,
+            cold_start: start,
+            restart: start,
+            edit: Edits {
+                milliseconds: times(12.0 * scale),
+                bytes: 2048.0,
+                response_bytes: 2000,
+                cpu_milliseconds: 3.0,
+            },
+            annotation: rewrites,
+            same_bytes: rewrites,
+            idle_cpu_percent: 0.2,
+            memory: Stages { after_start: memory, after_edits: memory, after_restart: memory },
+            memory_per_route: None,
+            floors: Floors { file_milliseconds: times(0.25), echo_milliseconds: times(0.75), read_milliseconds: 5.0 },
+        }
+    }
+
+    fn report(runs: Vec<Run>) -> Report {
+        let machine = Machine { cpus: 2, model: "a model".into() };
+        Report { commit: Some("abc".into()), date: None, program: "holdfast 0.1.0".into(), machine, edits: 60, runs }
+    }
+
+    fn columns(table: &str, name: &str) -> Vec<String> {
+        let line = table.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        line.get(NAME..).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_figure_is_beside_its_floor() {
+        let table = of_run(&run(100, 1.0));
+        assert_eq!(columns(&table, "edit to client (floor: file and gRPC), p50"), ["12", "1", "12"]);
+        assert_eq!(columns(&table, "cold start"), ["500", "5", "100"]);
+        assert_eq!(columns(&table, "CPU of an edit"), ["3"]);
+    }
+
+    #[test]
+    fn every_figure_of_two_reports_has_a_ratio() {
+        let table = of_two(&report(vec![run(1, 1.0), run(100, 1.0)]), &report(vec![run(100, 1.5), run(200, 1.0)]));
+        assert_eq!(columns(&table, "cold start"), ["500", "750", "1.50"]);
+        assert_eq!(columns(&table, "edit to client (floor: file and gRPC), max"), ["12", "18", "1.50"]);
+        assert_eq!(columns(&table, "responses to annotations"), ["0", "0", "-"]);
+        assert!(table.contains("\n1 routes: only in a\n") && table.contains("\n200 routes: only in b\n"), "{table}");
+        assert_eq!(table.matches("\ncold start, ms").count(), 1, "{table}");
+    }
+
+    #[test]
+    fn memory_is_per_route_beyond_the_first() {
+        let (base, other) = (run(1, 1.0), run(101, 1.0));
+        let memory = other.memory_per_route(&base).map(|memory| (memory.resident_after_start, memory.peak));
+        assert_eq!(memory, Some((10.0, 20.0)));
+        assert_eq!(base.memory_per_route(&base), None);
+    }
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() -> anyhow::Result<()> {
+        let report = report(vec![run(1, 1.0)]);
+        assert_eq!(serde_json::from_str::<Report>(&serde_json::to_string(&report)?)?, report);
+        Ok(())
+    }
+}
