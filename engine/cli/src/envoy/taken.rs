@@ -96,11 +96,12 @@ fn listening() -> Vec<(SocketAddr, u64)> {
 
 /// Parses a line of `/proc/net/tcp`: number, local address, remote address, state, … and the inode as the tenth field.
 fn line(line: &str) -> Option<(SocketAddr, u64)> {
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let (local, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
-    if *state != LISTENS {
+    let mut fields = line.split_ascii_whitespace();
+    let (local, state) = (fields.nth(1)?, fields.nth(1)?);
+    if state != LISTENS {
         return None;
     }
+    let inode = fields.nth(5)?;
     let (address, port) = local.split_once(':')?;
     Some((SocketAddr::new(ip(address)?, u16::from_str_radix(port, 16).ok()?), inode.parse().ok()?))
 }

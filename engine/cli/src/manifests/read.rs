@@ -63,10 +63,17 @@ struct File {
 }
 
 /// The last reported state of an object.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct ReportedObject {
     entry: Arc<ManifestEntry>,
     duplicate: Option<Source>,
+}
+
+impl ReportedObject {
+    /// Compares two states; entries of files that were not read again are the same, so that contents are not compared.
+    fn is_like(&self, other: &Self) -> bool {
+        self.duplicate == other.duplicate && (Arc::ptr_eq(&self.entry, &other.entry) || self.entry == other.entry)
+    }
 }
 
 /// The result of a reading.
@@ -147,6 +154,11 @@ impl Manifests {
 
     /// Reads the changes in the file system.
     pub fn read(&mut self) -> ManifestReading {
+        self.read_with(&HashSet::new())
+    }
+
+    /// As [`Self::read`]. `complete`: files that are known not to be written any more, and need not rest.
+    pub(super) fn read_with(&mut self, complete: &HashSet<PathBuf>) -> ManifestReading {
         self.incarnations.begin();
         let findings = files::find(&self.roots, self.readings);
         let mut reading =
@@ -157,7 +169,7 @@ impl Manifests {
         for found in findings.files {
             let place = (found.root, found.path.clone());
             let last = before.remove(&place);
-            if let Some(file) = self.file(&found, last, &mut reading) {
+            if let Some(file) = self.file(&found, last, complete, &mut reading) {
                 self.files.insert(place, file);
             }
         }
@@ -199,7 +211,13 @@ impl Manifests {
     }
 
     /// The new state of a file; `None` if the state is still unknown.
-    fn file(&self, found: &ManifestFile, last: Option<File>, reading: &mut ManifestReading) -> Option<File> {
+    fn file(
+        &self,
+        found: &ManifestFile,
+        last: Option<File>,
+        complete: &HashSet<PathBuf>,
+        reading: &mut ManifestReading,
+    ) -> Option<File> {
         let restless_since = last.as_ref().and_then(|last| last.restless_since);
         let changed = last.as_ref().is_none_or(|last| last.signature != found.signature);
         if !changed && restless_since.is_none() {
@@ -207,7 +225,8 @@ impl Manifests {
         }
         let young = SystemTime::now()
             .duration_since(found.signature.modified.unwrap_or(SystemTime::UNIX_EPOCH))
-            .is_ok_and(|age| age < REST);
+            .is_ok_and(|age| age < REST)
+            && !complete.contains(&found.path);
         if young && !self.first {
             let since = restless_since.unwrap_or_else(Instant::now);
             if since.elapsed() < MANIFEST_REST_MAX {
@@ -330,7 +349,7 @@ impl Manifests {
         reading.objects = now.len();
         self.note_unread(&now, lost, reading);
         for (key, object) in now {
-            if self.reported.get(&key) != Some(&object) {
+            if !self.reported.get(&key).is_some_and(|last| last.is_like(&object)) {
                 reading.places.push((key.clone(), Some(object.entry.source.clone())));
                 reading.events.push(self.event(&object));
                 self.reported.insert(key, object);
@@ -377,8 +396,19 @@ impl Manifests {
 
     /// Saves which objects exist. To be called after the reading was forwarded: changes that are not saved when the
     /// process ends are found again by the next reading.
+    pub fn save_soon(&mut self) {
+        let saved = self.incarnations.save_soon();
+        self.report_unsaved(saved);
+    }
+
+    /// As [`Self::save_soon`], at once.
     pub fn save(&mut self) {
-        if let Err(error) = self.incarnations.save() {
+        let saved = self.incarnations.save();
+        self.report_unsaved(saved);
+    }
+
+    fn report_unsaved(&self, saved: io::Result<()>) {
+        if let Err(error) = saved {
             tracing::warn!(%error, "cannot save the identities of objects; after a restart some objects may count as \
                                     new");
         }

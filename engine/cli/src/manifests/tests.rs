@@ -690,6 +690,9 @@ fn half_written_is_waited_for() -> bool {
     folder.write("a.yaml", described("a", "whole"));
     let reading = manifests.read();
     assert_eq!((events(&reading), reading.restless), (vec!["+a".to_owned()], false));
+    fs::write(folder.path("a.tmp"), described("a", "moved")).unwrap();
+    fs::rename(folder.path("a.tmp"), folder.path("a.yaml")).unwrap();
+    assert_eq!(events(&manifests.read_with(&[folder.path("a.yaml")].into())), ["+a"]);
     true
 }
 

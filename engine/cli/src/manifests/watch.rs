@@ -1,12 +1,13 @@
 //! Watch of the manifests: reads again after notifications of the operating system, and periodically.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use notify::event::{ModifyKind, RenameMode};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc::Sender;
 
 use super::{ManifestReading, Manifests};
@@ -23,10 +24,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const GAP: Duration = Duration::from_millis(10);
 
 /// The reason for a reading before its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// The operating system reports a change.
-    Changed,
+    /// The operating system reports a change, at these paths if they are known.
+    Changed(Vec<PathBuf>),
+    /// The operating system reports that files got these paths: they are complete, as no program writes at the path.
+    Renamed(Vec<PathBuf>),
     /// A user requested it: the result is logged.
     Requested,
 }
@@ -56,10 +59,10 @@ pub fn start(
 
 fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pulse, (wake, woken): (Waker, Woken)) {
     let mut eyes = Eyes::new(&manifests, wake);
-    let (mut last_problems, mut requested) = (None, false);
+    let (mut last_problems, mut requested, mut changes) = (None, false, ChangedPaths::default());
     loop {
         let started = Instant::now();
-        let reading = manifests.read();
+        let reading = manifests.read_with(&eyes.below_roots(std::mem::take(&mut changes).complete()));
         let (restless, waiting) = (reading.restless, reading.waiting);
         let news = !reading.events.is_empty() || last_problems.as_ref() != Some(&reading.problems);
         last_problems = Some(reading.problems.clone());
@@ -74,9 +77,9 @@ fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pul
             pulse.beat();
         }
         if news && readings.blocking_send(reading).is_err() {
-            return;
+            return manifests.save();
         }
-        manifests.save();
+        manifests.save_soon();
         eyes.follow();
         let patience = match (restless, eyes.is_notified()) {
             (true, _) => LOOK_AGAIN,
@@ -86,12 +89,13 @@ fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pul
         let deadline = Instant::now() + patience;
         loop {
             if readings.is_closed() {
-                return;
+                return manifests.save();
             }
+            manifests.save_soon();
             let left = deadline.saturating_duration_since(Instant::now()).min(LOOK_EVERY_WITHOUT_EVENTS);
             match woken.recv_timeout(left) {
                 Ok(wake) => {
-                    requested |= wake == Wake::Requested;
+                    requested |= changes.note(wake);
                     break;
                 }
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => break,
@@ -101,8 +105,45 @@ fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pul
         }
         thread::sleep(GAP.saturating_sub(started.elapsed()));
         while let Ok(wake) = woken.try_recv() {
-            requested |= wake == Wake::Requested;
+            requested |= changes.note(wake);
         }
+    }
+}
+
+/// The paths of the changes since the last reading.
+#[derive(Debug, Default)]
+struct ChangedPaths {
+    renamed: HashSet<PathBuf>,
+    written: HashSet<PathBuf>,
+}
+
+impl ChangedPaths {
+    /// Records a reason to read; returns true if a user requested it.
+    fn note(&mut self, wake: Wake) -> bool {
+        match wake {
+            Wake::Requested => return true,
+            Wake::Renamed(paths) => self.renamed.extend(paths),
+            Wake::Changed(paths) => self.written.extend(paths),
+        }
+        false
+    }
+
+    /// Returns the paths of files that were moved there, and not written there.
+    fn complete(self) -> HashSet<PathBuf> {
+        &self.renamed - &self.written
+    }
+}
+
+/// Returns the reason to read for an event of the operating system. Reading also causes events (opened, closed), which
+/// must not trigger another one; an error, such as an overflow, must.
+fn reason(event: notify::Result<notify::Event>) -> Option<Wake> {
+    let Ok(event) = event else { return Some(Wake::Changed(Vec::new())) };
+    match event.kind {
+        EventKind::Access(_) => None,
+        // The event for both paths repeats the one for the new path.
+        EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => None,
+        EventKind::Modify(ModifyKind::Name(RenameMode::To)) => Some(Wake::Renamed(event.paths)),
+        _ => Some(Wake::Changed(event.paths)),
     }
 }
 
@@ -116,12 +157,10 @@ struct Eyes {
 
 impl Eyes {
     fn new(manifests: &Manifests, wake: Waker) -> Self {
-        // Every event, including an error such as an overflow, triggers a reading. Reading also causes events (opened,
-        // closed), which must not trigger another one.
-        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            if event.map_or(true, |event| !event.kind.is_access()) {
+        let watcher = notify::recommended_watcher(move |event| {
+            if let Some(reason) = reason(event) {
                 // The receiver is gone only when the thread ends.
-                let _ = wake.send(Wake::Changed);
+                let _ = wake.send(reason);
             }
         });
         let watcher = watcher
@@ -129,6 +168,17 @@ impl Eyes {
             .ok();
         let roots = manifests.roots().iter().map(|root| root.path.clone()).collect();
         Self { roots, watcher, watched: BTreeSet::new() }
+    }
+
+    /// Returns the paths of files in the form in which a search finds them, which begins with the path of a root. Events
+    /// have real paths.
+    fn below_roots(&self, paths: HashSet<PathBuf>) -> HashSet<PathBuf> {
+        let mut found = HashSet::new();
+        for root in self.roots.iter().filter(|_| !paths.is_empty()) {
+            let Ok(real) = fs::canonicalize(root) else { continue };
+            found.extend(paths.iter().filter_map(|path| Some(root.join(path.strip_prefix(&real).ok()?))));
+        }
+        found
     }
 
     fn is_notified(&self) -> bool {
@@ -174,5 +224,37 @@ impl Eyes {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use notify::event::{AccessKind, AccessMode, DataChange};
+
+    use super::*;
+
+    /// Returns the paths of complete files after these events.
+    fn complete(events: &[(EventKind, &str)]) -> Vec<PathBuf> {
+        let mut changes = ChangedPaths::default();
+        for (kind, path) in events {
+            let event = notify::Event::new(*kind).add_path(path.into());
+            reason(Ok(event)).into_iter().for_each(|reason| assert!(!changes.note(reason)));
+        }
+        changes.complete().into_iter().collect()
+    }
+
+    #[test]
+    fn only_files_that_were_moved_to_their_path_are_complete() {
+        let name = |mode| EventKind::Modify(ModifyKind::Name(mode));
+        let data = EventKind::Modify(ModifyKind::Data(DataChange::Any));
+        let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
+        let moved = [(data, "t"), (closed, "t"), (name(RenameMode::From), "t"), (name(RenameMode::To), "a")];
+        assert_eq!(complete(&moved), [PathBuf::from("a")]);
+        assert_eq!(complete(&[(data, "a"), (closed, "a")]), Vec::<PathBuf>::new());
+        assert_eq!(complete(&[(name(RenameMode::To), "a"), (data, "a")]), Vec::<PathBuf>::new());
+        assert!(ChangedPaths::default().note(Wake::Requested));
+        assert_eq!(reason(Ok(notify::Event::new(closed))), None);
+        assert_eq!(reason(Err(notify::Error::generic("overflow"))), Some(Wake::Changed(Vec::new())));
     }
 }

@@ -9,6 +9,7 @@ pub mod chains;
 pub mod clusters;
 pub mod guards;
 mod headers;
+pub mod hosts;
 pub mod references;
 pub mod routes;
 

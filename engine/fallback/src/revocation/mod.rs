@@ -19,6 +19,7 @@ use holdfast_api::settings::body_for;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::hold::Hold;
 use holdfast_envoy::inspect::chains::{self, HeldChain};
+use holdfast_envoy::inspect::hosts;
 use holdfast_envoy::inspect::routes::{self, PublishedRoute};
 use holdfast_envoy::model::{Action, FixedResponse};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
@@ -88,9 +89,15 @@ impl Revocation<'_, '_> {
         let wanted = &self.configurations.wanted;
         let routes = everyone.of(ResourceType::Route).values();
         let differ = routes.filter(|held| wanted.get(ResourceType::Route, &held.name) != Some(held));
-        let mut closed = Waiting::new();
+        let (mut closed, has_clusters) = (Waiting::new(), self.has_wanted_clusters());
         for resource in differ.cloned().collect::<Vec<_>>() {
             let meanwhile = meanwhile::trying(self, ResourceType::Route, &resource.name);
+            // What every Envoy is about to get need not be closed.
+            let unlike = has_clusters.then(|| wanted.get(ResourceType::Route, &resource.name)).flatten();
+            let unlike = unlike.and_then(|wanted| hosts::unlike(&resource.body, &wanted.body));
+            if unlike.is_some_and(|unlike| close(&unlike, meanwhile, |held| self.closed(held)).is_none()) {
+                continue;
+            }
             let Some(body) = close(&resource.body, meanwhile, |held| self.closed(held)) else { continue };
             let instead = Resource::new(resource.name.clone(), body, resource.origins.clone());
             if self.hold.refusal_of(ResourceType::Route, &instead.name, instead.version).is_none() {
@@ -106,6 +113,13 @@ impl Revocation<'_, '_> {
             }
         }
         closed
+    }
+
+    /// Checks whether Envoys have acknowledged every wanted cluster: then a route that stays as it is has backends as
+    /// secure as wanted.
+    fn has_wanted_clusters(&self) -> bool {
+        let mut clusters = self.configurations.wanted.of(ResourceType::Cluster).values();
+        clusters.all(|cluster| self.hold.is_acknowledged(ResourceType::Cluster, cluster))
     }
 
     /// Returns the older configuration of an outlier, with everything closed that must no longer be served.

@@ -93,9 +93,12 @@ fn absent_backends(engine: &Engine, view: &ReplacementView) -> BTreeSet<ObjectKe
 /// Returns the listeners that some Envoys are not served, and the routes at such listeners only.
 fn listeners_and_routes(survey: &FallbackSurvey<'_>) -> Vec<Closed> {
     let engine = survey.engine;
-    let roots = listeners::roots(engine);
     let unserved = unserved_listeners(engine);
     let mut closed = Vec::new();
+    if unserved.is_empty() {
+        return closed;
+    }
+    let roots = listeners::roots(engine);
     for (key, plan) in engine.translator.plans() {
         let is_closed = |listener: &&ListenerPlan| {
             unserved.contains(&ListenerId { gateway: key.clone(), name: listener.name.clone() })

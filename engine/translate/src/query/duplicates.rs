@@ -75,32 +75,49 @@ impl Duplicate {
 }
 
 impl Fleet {
-    /// Returns the duplicate matches of the fleet's route objects.
+    /// Returns the duplicate matches of the fleet's route objects. A host with routes of one object has none, so that
+    /// matches are compared at few hosts.
     pub(crate) fn duplicates(&self) -> Duplicates {
         let mut found: BTreeMap<_, BTreeSet<(TableName, Host)>> = BTreeMap::new();
-        let mut placed: HashMap<&ObjectKey, (usize, usize)> = HashMap::new();
+        let mut lost: HashMap<&ObjectKey, usize> = HashMap::new();
         for (table, host, routes) in self.hosts_in_order() {
+            let routes: Vec<_> = routes.filter(|rendered| !httpproxy::is_proxy(&rendered.route.key)).collect();
+            let Some(owner) = routes.first().map(|rendered| &rendered.route.key) else { continue };
+            if routes.iter().all(|rendered| rendered.route.key == *owner) {
+                continue;
+            }
             let mut first: HashMap<CanonicalMatch<'_>, &ObjectKey> = HashMap::new();
-            for rendered in routes.filter(|rendered| !httpproxy::is_proxy(&rendered.route.key)) {
+            for rendered in routes {
                 let key = &rendered.route.key;
-                let (all, lost) = placed.entry(key).or_default();
-                *all += 1;
                 let winner = *first.entry(CanonicalMatch::new(&rendered.route.matches)).or_insert(key);
                 if winner != key {
-                    *lost += 1;
+                    *lost.entry(key).or_default() += 1;
                     let at = (key, section_of(rendered), winner);
                     found.entry(at).or_default().insert((table.clone(), host.clone()));
                 }
             }
         }
-        let mut duplicates = Duplicates::default();
+        let mut duplicates = Duplicates { wholly: self.wholly(&lost), ..Duplicates::default() };
         for ((loser, section, winner), places) in found {
             let duplicate = Duplicate { section, winner: winner.clone(), places };
             duplicates.lost.entry(loser.clone()).or_default().push(duplicate);
         }
-        let wholly = placed.into_iter().filter(|(_, (all, lost))| all == lost);
-        duplicates.wholly = wholly.map(|(key, _)| key.clone()).collect();
         duplicates
+    }
+
+    /// Returns the objects that lost as many matches as they have in all.
+    fn wholly(&self, lost: &HashMap<&ObjectKey, usize>) -> BTreeSet<ObjectKey> {
+        if lost.is_empty() {
+            return BTreeSet::new();
+        }
+        let mut placed: HashMap<&ObjectKey, usize> = HashMap::new();
+        for rendered in self.hosts_in_order().flat_map(|(_, _, routes)| routes) {
+            if lost.contains_key(&rendered.route.key) {
+                *placed.entry(&rendered.route.key).or_default() += 1;
+            }
+        }
+        let wholly = lost.iter().filter(|(key, lost)| placed.get(*key) == Some(lost));
+        wholly.map(|(key, _)| ObjectKey::clone(key)).collect()
     }
 }
 

@@ -66,6 +66,11 @@ impl Translator {
         self.outcomes.gateways.iter().map(|(key, plan)| (key, &**plan)).collect()
     }
 
+    /// Returns the plans of the route objects, in any order.
+    pub fn each_route(&self) -> impl Iterator<Item = (&ObjectKey, &RoutePlan)> {
+        self.routes.plans.iter().map(|(key, plan)| (key, &**plan))
+    }
+
     /// Returns the plans of the route objects, in order.
     pub fn routes(&self) -> BTreeMap<&ObjectKey, &RoutePlan> {
         self.routes.plans.iter().map(|(key, plan)| (key, &**plan)).collect()
@@ -80,9 +85,14 @@ impl Translator {
             let claimed = |index| claims.into_iter().flat_map(|claims| &claims.parents).find(|one| one.index == index);
             let accepted = plan.parents.iter().filter(|parent| parent.accepted.status == "True");
             let attachments = accepted.flat_map(|parent| &claimed(parent.index).unwrap_or(parent).attachments);
-            let listeners: BTreeSet<_> = attachments.map(|attachment| &attachment.listener).collect();
+            let mut listeners: Vec<_> = attachments.map(|attachment| &attachment.listener).collect();
+            listeners.sort_unstable();
+            listeners.dedup();
             for listener in listeners {
-                *attached.entry(listener.clone()).or_insert(0) += 1;
+                match attached.get_mut(listener) {
+                    Some(count) => *count += 1,
+                    None => drop(attached.insert(listener.clone(), 1)),
+                }
             }
         }
         attached
