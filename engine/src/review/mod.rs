@@ -103,9 +103,12 @@ pub fn review(basis: ReviewBasis, reviewed: &Reviewed) -> Result<Review, NotRevi
     let mut broken = fallback.broken_objects.iter();
     let refused = broken.find(|broken| broken.object.is(key) && by_envoy(broken.detected_by));
     let mut faults = own_faults(&engine, key, &objects);
-    if faults.iter().any(|fault| fault.class == Class::Invalid) {
-        let without = translated(&basis, events.into_iter().filter(|event| !is_content_of_others(event)).collect());
-        yield_to_owners(&mut faults, &own_faults(&without, key, &objects));
+    for kinds in CONTENT_OF_OTHERS {
+        if faults.iter().any(|fault| fault.class == Class::Invalid) {
+            let events = events.iter().filter(|event| !is_of_kinds(event, kinds)).cloned();
+            let without = translated(&basis, events.collect());
+            yield_to_owners(&mut faults, &own_faults(&without, key, without.objects()));
+        }
     }
     Ok(Review {
         owner: owner::owner(&engine, key),
@@ -135,22 +138,25 @@ fn own_faults(engine: &Engine, key: &ObjectKey, objects: &ObjectSnapshot) -> Vec
     engine.faults().into_iter().filter(is_own).map(own).collect()
 }
 
-/// Returns whether an event is about an object of Kubernetes with content that others own: such an object has no status,
-/// and its faults are reported at the objects that use it.
-fn is_content_of_others(event: &Event) -> bool {
-    const OWNED_BY_OTHERS: [&str; 3] = [kinds::SECRET, kinds::CONFIG_MAP, kinds::SERVICE];
+/// Kinds of Kubernetes with content that others own, in the groups that are left out together: without the Service, the
+/// Secrets of its connections are not read. Such objects have no status, and their faults are reported at the objects that
+/// use them.
+const CONTENT_OF_OTHERS: [&[&str]; 2] = [&[kinds::SECRET, kinds::CONFIG_MAP], &[kinds::SERVICE]];
+
+fn is_of_kinds(event: &Event, kinds: &[&str]) -> bool {
     match event {
-        Event::Applied(object, _) => OWNED_BY_OTHERS.contains(&&*object.key.kind),
-        Event::Unusable(key, _) => OWNED_BY_OTHERS.contains(&&*key.kind),
+        Event::Applied(object, _) => kinds.contains(&&*object.key.kind),
+        Event::Unusable(key, _) => kinds.contains(&&*key.kind),
         _ => false,
     }
 }
 
-/// Gives a fault the class of a reference, if it is not found where the content of others does not exist: then that
-/// content is at fault, and the owner of the reviewed object cannot repair it.
+/// Gives a fault the class of a reference, if its field has another fault where the content of others does not exist, such
+/// as a missing Secret: then that content is at fault, and the owner of the reviewed object cannot repair it.
 fn yield_to_owners(faults: &mut [Fault], without: &[Fault]) {
     for fault in faults.iter_mut().filter(|fault| fault.class == Class::Invalid) {
-        if !without.iter().any(|other| other.class == Class::Invalid && other.field == fault.field) {
+        let mut instead = without.iter().filter(|other| other.field == fault.field && other.is_error()).peekable();
+        if instead.peek().is_some() && instead.all(|other| other.message != fault.message) {
             fault.class = Class::Referential;
         }
     }

@@ -54,8 +54,9 @@ pub(super) fn served(engine: &Engine, report: &FallbackReport, key: &ObjectKey) 
         add(&it.object, &it.section, &it.causing_objects, EffectKind::Nothing);
     }
     effects.extend(answered(engine, key));
-    effects.sort_by_key(|it| it.object != *key);
+    effects.sort();
     effects.dedup();
+    effects.sort_by_key(|it| it.object != *key);
     effects
 }
 
@@ -69,7 +70,8 @@ fn answered(engine: &Engine, key: &ObjectKey) -> Vec<ReviewEffect> {
     };
     let effect = |it: ReplacementView| {
         let kind = it.response.map_or(EffectKind::Nothing, EffectKind::Response);
-        ReviewEffect { object: it.object, field: format!("spec.{}", it.section), section: it.section.into(), kind }
+        let field = field(engine, &it.object, &it.section);
+        ReviewEffect { object: it.object, field, section: it.section.into(), kind }
     };
     engine.replacements().into_iter().map(effect).filter(is_cause).collect()
 }

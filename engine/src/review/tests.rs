@@ -70,6 +70,9 @@ fn route(generation: i64, gateway: &str, rules: &str) -> String {
     )
 }
 
+/// Certificate authorities, in the form of a Secret.
+const AUTHORITY: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJVVENCK2FBREFnRUNBZ0VCTUFvR0NDcUdTTTQ5QkFNQ01Ca3hGekFWQmdOVkJBTU1EbU5oTG1WNFlXMXcKYkdVdVkyOXRNQjRYRFRJMk1ERXdNVEF3TURBd01Gb1hEVEkzTURFeE5UQTRNVEF3TUZvd0dURVhNQlVHQTFVRQpBd3dPWTJFdVpYaGhiWEJzWlM1amIyMHdXVEFUQmdjcWhrak9QUUlCQmdncWhrak9QUU1CQndOQ0FBVEo2eUh0CnNPUWV0N3ozcVB1bjBPc1g2WFBXVEVQWFgrWFpBcmtuMVJ4ZWljd3JXVk5VSVM3N2JZb1VITXNEaXVBemxtbG8KenpBWlAwTk5BMlUrUm1qTG96SXdNREFQQmdOVkhSTUJBZjhFQlRBREFRSC9NQjBHQTFVZERnUVdCQlFMeHQrNQpVZkQ2THVRVGJldEJHa2RabzJlQUtUQUtCZ2dxaGtqT1BRUURBZ05IQURCRUFpQVc4RXpJVWkxdXZwbUZYWmNqCjVQVnJrR0pwTlBka2hPci9WNkUzaENZVzl3SWdhUG95YkJ3YXpPek95dWMwZmdqcFVDdUpEOUo3OXV3T0lnZU4KT3k0V3dMRT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
+
 const TLS_OF_ECHO: &str = "{apiVersion: gateway.networking.k8s.io/v1, kind: BackendTLSPolicy, metadata: {name: tls, namespace: shop, uid: q, generation: 1}, \
                            spec: {targetRefs: [{group: '', kind: Service, name: echo}], validation: {caCertificateRefs: [{group: '', kind: ConfigMap, name: broken}], hostname: shop.example.com}}}";
 
@@ -168,6 +171,28 @@ fn proxy(name: &str, generation: i64, spec: &str) -> String {
     )
 }
 
+/// The fields of a root HTTPProxy that validates the certificates of clients in this way.
+fn tls_of(validation: &str) -> String {
+    format!(
+        "routes: [{{services: [{{name: echo, port: 80}}]}}], \
+         virtualhost: {{fqdn: proxy.example.com, tls: {{secretName: broken, clientValidation: {{{validation}}}}}}}"
+    )
+}
+
+fn backend_config(spec: &str) -> String {
+    format!(
+        "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: BackendConfigPolicy\nmetadata: {{name: config, namespace: shop, uid: bc, generation: 1}}\n\
+         spec:\n  targetRefs: [{{group: '', kind: Service, name: echo}}]\n  {spec}\n"
+    )
+}
+
+fn extension(spec: &str) -> String {
+    format!(
+        "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: GatewayExtension\nmetadata: {{name: auth, namespace: shop, uid: x, generation: 1}}\n\
+         spec: {{{spec}}}\n"
+    )
+}
+
 fn policy(spec: &str) -> String {
     format!(
         "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: limit, namespace: shop, uid: p, generation: 1}}\n\
@@ -216,8 +241,12 @@ fn missing_objects_are_no_faults_of_content() {
 /// The owner of a Secret or ConfigMap repairs its content; the object that uses it can be stored meanwhile.
 #[test]
 fn content_of_secrets_and_config_maps_is_no_fault_of_content_of_their_users() {
-    let broken = "{apiVersion: v1, kind: Secret, metadata: {name: broken, namespace: shop, uid: t1}, type: kubernetes.io/tls, data: {tls.crt: bm8=, tls.key: bm8=, ca.crt: bm8=, client-secret: Cg==, .htaccess: Og==}}\n\
+    let broken = "{apiVersion: v1, kind: Secret, metadata: {name: broken, namespace: shop, uid: t1}, type: kubernetes.io/tls, data: {tls.crt: bm8=, tls.key: bm8=, ca.crt: bm8=, client-secret: YQpi, .htaccess: Og==}}\n\
                   ---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: broken, namespace: shop, uid: t2}, data: {ca.crt: none}}";
+    let using = policy("extAuth: {extensionRef: {name: auth}}");
+    let good = format!(
+        "{{apiVersion: v1, kind: Secret, metadata: {{name: good, namespace: shop, uid: t3}}, data: {{client-secret: Z29vZA==, ca.crt: {AUTHORITY}}}}}"
+    );
     let gateway = |listener: &str| {
         format!(
             "{{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {{name: new, namespace: shop, uid: new, generation: 1}}, \
@@ -225,11 +254,15 @@ fn content_of_secrets_and_config_maps_is_no_fault_of_content_of_their_users() {
         )
     };
     let tls = "routes: [{services: [{name: echo, port: 80}]}], virtualhost: {fqdn: proxy.example.com, tls: {secretName: broken}}";
-    let engine = running(&format!("{}---\n{broken}", route(1, "public", GOOD)), settings(true));
+    let engine =
+        running(&format!("{}---\n{broken}\n---\n{good}\n---\n{using}", route(1, "public", GOOD)), settings(true));
     for object in [
         gateway("tls: {certificateRefs: [{name: broken}]}"),
         TLS_OF_ECHO.to_owned(),
         policy("basicAuth: {secretRef: {name: broken}}"),
+        backend_config("tls: {secretRef: {name: broken}}"),
+        proxy("root", 2, &tls_of("caSecret: broken")),
+        proxy("root", 2, &tls_of("caSecret: good, crlSecret: broken")),
         proxy("root", 2, tls),
         proxy(
             "root",
@@ -246,6 +279,27 @@ fn content_of_secrets_and_config_maps_is_no_fault_of_content_of_their_users() {
         (gateway("hostname: '*bad', tls: {certificateRefs: [{name: broken}]}"), "hostname"),
         (policy("basicAuth: {secretRef: {name: broken}}\n  csrf: {percentageEnabled: 200}"), "csrf"),
         (proxy("root", 2, &tls.replace("port: 80", "port: 80, weight: -1")), "routes[0]"),
+        (proxy("root", 2, &tls.replace("port: 80", "port: 80, protocol: gopher")), "routes[0]"),
+        (proxy("root", 2, &tls.replace("port: 80", "port: 80, healthPort: 70000")), "routes[0]"),
+        (
+            proxy(
+                "root",
+                2,
+                &tls.replace(
+                    "port: 80",
+                    "port: 80, protocol: tls, validation: {caSecret: good, subjectName: a, subjectNames: [b]}",
+                ),
+            ),
+            "routes[0]",
+        ),
+        (backend_config("tls: {secretRef: {name: good}, sni: 'bad host!'}"), "tls"),
+        (backend_config("tls: {secretRef: {name: good}, parameters: {minVersion: '9'}}"), "tls"),
+        (
+            extension(
+                "type: ExtAuth, extAuth: {grpcService: {backendRef: {name: echo, port: 80}}, withRequestBody: {maxRequestBytes: -5}}",
+            ),
+            "extAuth",
+        ),
     ] {
         let found = review(&engine, &object);
         let invalid = |fault: &&Fault| fault.class == Class::Invalid;

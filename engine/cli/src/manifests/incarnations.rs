@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use holdfast_api::object::Metadata;
 use holdfast_graph::ObjectKey;
@@ -19,9 +19,6 @@ use super::entry::ManifestEntry;
 
 /// The name of the file in the data folder.
 pub const FILE: &str = "incarnations.json";
-/// Minimum time between two writes of the file, which has all objects, if only contents changed. A change of content that
-/// was not written when the process ended is found again by the next reading.
-const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// The format version of the file.
 const FORMAT: u32 = 1;
 
@@ -31,9 +28,6 @@ pub struct Incarnations {
     file: Option<PathBuf>,
     kept: StoredIncarnations,
     changed: bool,
-    /// Whether objects are new or gone since the last write; otherwise only contents changed.
-    is_urgent: bool,
-    saved_at: Option<Instant>,
     /// The number for objects that the current reading finds new.
     reading: u64,
 }
@@ -74,7 +68,7 @@ impl Incarnations {
     }
 
     fn of(file: Option<PathBuf>, kept: StoredIncarnations) -> Self {
-        Self { file, reading: kept.next, kept, changed: false, is_urgent: false, saved_at: None }
+        Self { file, reading: kept.next, kept, changed: false }
     }
 
     /// The identities of a data folder. A file that cannot be parsed is set aside with a warning.
@@ -119,7 +113,6 @@ impl Incarnations {
             None => {
                 let incarnation = self.reading;
                 self.kept.next = incarnation + 1;
-                self.is_urgent = true;
                 Life { incarnation, generation: 1, content, file }
             }
         };
@@ -141,24 +134,12 @@ impl Incarnations {
     pub fn keep_only(&mut self, exists: impl Fn(&str) -> bool) {
         let before = self.kept.objects.len();
         self.kept.objects.retain(|name, _| exists(name));
-        self.is_urgent |= self.kept.objects.len() != before;
-        self.changed |= self.is_urgent;
+        self.changed |= self.kept.objects.len() != before;
     }
 
     /// Removes an object.
     pub fn forget(&mut self, key: &ObjectKey) {
-        self.is_urgent |= self.kept.objects.remove(&key.to_string()).is_some();
-        self.changed |= self.is_urgent;
-    }
-
-    /// Saves changes. If only contents changed, and changes were saved less than [`SAVE_EVERY`] ago, a later call saves
-    /// them.
-    ///
-    /// # Errors
-    /// As [`Self::save`].
-    pub fn save_soon(&mut self) -> io::Result<()> {
-        let is_recent = self.saved_at.is_some_and(|at| at.elapsed() < SAVE_EVERY);
-        if is_recent && !self.is_urgent { Ok(()) } else { self.save() }
+        self.changed |= self.kept.objects.remove(&key.to_string()).is_some();
     }
 
     /// Saves changes: writes another file first, and renames it.
@@ -173,7 +154,7 @@ impl Incarnations {
         new.flush()?;
         new.as_file().sync_all()?;
         new.persist(file)?;
-        (self.changed, self.is_urgent, self.saved_at) = (false, false, Some(Instant::now()));
+        self.changed = false;
         Ok(())
     }
 }

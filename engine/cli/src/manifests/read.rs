@@ -238,6 +238,8 @@ impl Manifests {
         reading.restless |= young;
         reading.changed = true;
         match load(found) {
+            // It was written at its path after all.
+            Ok(_) if complete.contains(&found.path) && !is_unchanged(found) => Some(restless(found, last, reading)),
             Ok((_, hash)) if last.as_ref().is_some_and(|last| last.hash == hash && last.contents.certain()) => {
                 last.map(|last| File { signature: found.signature.clone(), restless_since: None, ..last })
             }
@@ -396,19 +398,8 @@ impl Manifests {
 
     /// Saves which objects exist. To be called after the reading was forwarded: changes that are not saved when the
     /// process ends are found again by the next reading.
-    pub fn save_soon(&mut self) {
-        let saved = self.incarnations.save_soon();
-        self.report_unsaved(saved);
-    }
-
-    /// As [`Self::save_soon`], at once.
     pub fn save(&mut self) {
-        let saved = self.incarnations.save();
-        self.report_unsaved(saved);
-    }
-
-    fn report_unsaved(&self, saved: io::Result<()>) {
-        if let Err(error) = saved {
+        if let Err(error) = self.incarnations.save() {
             tracing::warn!(%error, "cannot save the identities of objects; after a restart some objects may count as \
                                     new");
         }
@@ -523,6 +514,17 @@ fn merge(last: Vec<Arc<ManifestEntry>>, new: ManifestContents) -> ManifestConten
     let named: HashSet<_> = new.entries.iter().map(|entry| entry.key.clone()).collect();
     let missing = last.into_iter().filter(|entry| !named.contains(&entry.key));
     ManifestContents { entries: new.entries.iter().cloned().chain(missing).collect(), ..new }
+}
+
+/// Returns the state of a file that is still being written: it is read again soon.
+fn restless(found: &ManifestFile, last: Option<File>, reading: &mut ManifestReading) -> File {
+    reading.restless = true;
+    File { restless_since: Some(Instant::now()), ..last.unwrap_or_else(|| File::empty(found)) }
+}
+
+/// Checks whether a file still has the signature with which it was found.
+fn is_unchanged(found: &ManifestFile) -> bool {
+    fs::metadata(&found.path).is_ok_and(|metadata| Signature::of(&metadata) == found.signature)
 }
 
 /// Reads a file.

@@ -77,9 +77,9 @@ fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pul
             pulse.beat();
         }
         if news && readings.blocking_send(reading).is_err() {
-            return manifests.save();
+            return;
         }
-        manifests.save_soon();
+        manifests.save();
         eyes.follow();
         let patience = match (restless, eyes.is_notified()) {
             (true, _) => LOOK_AGAIN,
@@ -89,9 +89,8 @@ fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pul
         let deadline = Instant::now() + patience;
         loop {
             if readings.is_closed() {
-                return manifests.save();
+                return;
             }
-            manifests.save_soon();
             let left = deadline.saturating_duration_since(Instant::now()).min(LOOK_EVERY_WITHOUT_EVENTS);
             match woken.recv_timeout(left) {
                 Ok(wake) => {

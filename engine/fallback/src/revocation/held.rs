@@ -50,13 +50,16 @@ impl HeldRoute<'_, '_, '_> {
         self.revocation.inputs.objects.get(self.owner).map(|object| &**object)
     }
 
-    /// Checks whether the object has the host of the route, by a current claim or by a claim that is served instead of
-    /// a current one.
+    /// Checks whether the object has the host of the route in its route table, by a current claim or by a claim that is
+    /// served instead of a current one. At another table, other clients would reach the route.
     fn is_claimed(&self) -> bool {
         let Revocation { id, inputs, .. } = self.revocation;
         let here = |plan: &Arc<RoutePlan>| {
+            let PublishedRoute { configuration, domain, .. } = *self.held.route;
             let mut places = plan.places.iter();
-            places.any(|(gateway, _, host)| *gateway == id.gateway && host.domain() == self.held.route.domain)
+            places.any(|(gateway, table, host)| {
+                *gateway == id.gateway && host.domain() == domain && names::route_configuration(table) == configuration
+            })
         };
         inputs.translator.route(self.owner).is_some_and(here)
             || inputs.translator.served_route(&id.fleet, self.owner).is_some_and(here)
