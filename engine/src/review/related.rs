@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdfast_api::apis::kgateway::targets::Targets;
+use holdfast_api::apis::kgateway::targets::TargetRef;
+use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme::namespace_key;
-use holdfast_api::apis::{Body, kinds};
 use holdfast_api::object::Object;
 use holdfast_fallback::event::Event;
 use holdfast_fallback::persistence::excerpt::versions;
@@ -94,7 +94,7 @@ pub(super) fn targets(event: &Event) -> Vec<ObjectKey> {
 /// Returns the first objects that a policy under review selects by labels.
 fn selected(basis: &ReviewBasis, event: &Event) -> Vec<ObjectKey> {
     let Event::Applied(policy, _) = event else { return Vec::new() };
-    let selectors = written_targets(policy).map(|targets| &targets.selectors[..]).unwrap_or_default();
+    let selectors = policy.body.targets().map(|targets| &targets.selectors[..]).unwrap_or_default();
     let is_selected = |object: &&Arc<Object>| {
         object.key.namespace == policy.key.namespace
             && selectors.iter().any(|(_, selector)| {
@@ -111,19 +111,7 @@ fn selected(basis: &ReviewBasis, event: &Event) -> Vec<ObjectKey> {
 
 /// Returns the objects that a policy targets by name.
 pub(super) fn targets_of(object: &Object) -> Vec<ObjectKey> {
-    let Some(targets) = written_targets(object) else { return Vec::new() };
-    let key = |target: &holdfast_api::apis::kgateway::targets::TargetRef| {
-        ObjectKey::new(&*target.group, &*target.kind, &*object.key.namespace, &*target.name)
-    };
+    let Some(targets) = object.body.targets() else { return Vec::new() };
+    let key = |target: &TargetRef| ObjectKey::new(&*target.group, &*target.kind, &*object.key.namespace, &*target.name);
     targets.references.iter().map(|(_, target)| key(target)).collect()
-}
-
-fn written_targets(object: &Object) -> Option<&Targets> {
-    match &object.body {
-        Body::TrafficPolicy(policy) => Some(&policy.targets),
-        Body::ListenerPolicy(policy) => Some(&policy.targets),
-        Body::BackendConfigPolicy(policy) => Some(&policy.targets),
-        Body::BackendTlsPolicy(policy) => Some(&policy.targets),
-        _ => None,
-    }
 }

@@ -88,7 +88,7 @@ impl Indexes {
 
     /// Adds or removes an object and returns the inputs that change.
     pub(super) fn update(&mut self, object: &Object, present: bool) -> Vec<Input> {
-        if let Some(targets) = targets(object) {
+        if let Some(targets) = object.body.targets() {
             return self.update_policy(object, targets, present);
         }
         self.update_one(object, present).into_iter().collect()
@@ -174,17 +174,6 @@ impl Indexes {
     /// Returns the HTTPProxies that name a host.
     pub(super) fn roots_of_host(&self, fqdn: &str) -> impl Iterator<Item = &ObjectKey> {
         self.roots.get(fqdn).into_iter().flatten()
-    }
-}
-
-/// Returns the targets of a policy; `None` for other kinds.
-fn targets(object: &Object) -> Option<&Targets> {
-    match &object.body {
-        Body::TrafficPolicy(policy) => Some(&policy.targets),
-        Body::ListenerPolicy(policy) => Some(&policy.targets),
-        Body::BackendConfigPolicy(policy) => Some(&policy.targets),
-        Body::BackendTlsPolicy(policy) => Some(&policy.targets),
-        _ => None,
     }
 }
 
@@ -372,7 +361,7 @@ impl<'a> Reader<'a> {
         let selecting = self.indexes.selecting.get(&target.namespace).into_iter().flatten();
         let keys: BTreeSet<&ObjectKey> = named.chain(selecting).collect();
         let sections = |key: &ObjectKey| {
-            let targets = targets(self.objects.get(key)?)?;
+            let targets = self.objects.get(key)?.body.targets()?;
             Some(attachment::sections(targets, &key.namespace, target, labels))
         };
         let all = keys.into_iter().filter_map(|key| Some((key.clone(), sections(key)?)));

@@ -23,6 +23,7 @@ pub mod typed;
 use std::sync::Arc;
 
 use gateway::route::RouteView;
+use kgateway::targets::Targets;
 
 pub use decode::{Decoded, decode, decode_defective};
 pub use scheme::{Backfill, KINDS, Kind, ResourceScope};
@@ -165,6 +166,17 @@ impl Body {
         match self {
             Body::HttpProxy(proxy) => proxy.names_guard(),
             _ => self.route().is_some_and(|route| route.names_guard(rule)),
+        }
+    }
+
+    /// Returns the targets, if the object is a policy.
+    pub fn targets(&self) -> Option<&Targets> {
+        match self {
+            Body::TrafficPolicy(policy) => Some(&policy.targets),
+            Body::ListenerPolicy(policy) => Some(&policy.targets),
+            Body::BackendConfigPolicy(policy) => Some(&policy.targets),
+            Body::BackendTlsPolicy(policy) => Some(&policy.targets),
+            _ => None,
         }
     }
 

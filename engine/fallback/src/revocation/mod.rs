@@ -12,6 +12,7 @@ mod held;
 mod meanwhile;
 mod secured;
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -89,7 +90,7 @@ impl Revocation<'_, '_> {
         let wanted = &self.configurations.wanted;
         let routes = everyone.of(ResourceType::Route).values();
         let differ = routes.filter(|held| wanted.get(ResourceType::Route, &held.name) != Some(held));
-        let (mut closed, has_clusters) = (Waiting::new(), self.has_wanted_clusters());
+        let (mut closed, has_clusters) = (Waiting::new(), LazyCell::new(|| self.has_wanted_clusters()));
         for resource in differ.cloned().collect::<Vec<_>>() {
             let meanwhile = meanwhile::trying(self, ResourceType::Route, &resource.name);
             // What every Envoy is about to get need not be closed.

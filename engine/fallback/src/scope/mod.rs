@@ -158,11 +158,12 @@ impl FallbackScope {
     pub(crate) fn settle(&mut self, next: Next, inputs: &mut StepInputs<'_>) {
         let (mut next, mut is_replanned) = (next.and(std::mem::take(&mut self.left)), false);
         for _ in 0..ROUNDS_MAX {
+            is_replanned |= next == Next::Replan;
             next = match next {
                 Next::Nothing => break,
                 Next::Advance => self.advance(inputs),
                 Next::Restage => self.stage_snapshot(inputs),
-                Next::Replan => self.reconcile(inputs, &mut is_replanned),
+                Next::Replan => self.reconcile(inputs),
             };
         }
         self.left = next;
@@ -184,8 +185,7 @@ impl FallbackScope {
     }
 
     /// Derives the plan again, and advances its configuration on the way to the Envoys.
-    fn reconcile(&mut self, inputs: &mut StepInputs<'_>, is_replanned: &mut bool) -> Next {
-        *is_replanned = true;
+    fn reconcile(&mut self, inputs: &mut StepInputs<'_>) -> Next {
         if !inputs.follows {
             self.drop_suspicions(inputs);
         }

@@ -63,12 +63,7 @@ pub(crate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<BackendPl
         plan.lacks_authorities = notes.iter().all(|wrong| is_reference(&wrong));
     }
     plan.faults = notes.faults(key);
-    let targets = match &object.body {
-        Body::BackendTlsPolicy(policy) => Some(&policy.targets),
-        Body::BackendConfigPolicy(policy) => Some(&policy.targets),
-        _ => None,
-    };
-    if let Some(targets) = targets {
+    if let Some(targets) = object.body.targets() {
         attach(key, targets, &mut plan, reader);
         if is_tls(key) {
             plan.conflicted = conflicted(key, targets, &mut plan.faults, reader);
