@@ -121,7 +121,7 @@ type ProxyHosts<'a> = BTreeMap<(&'a ObjectKey, &'a TableName), Vec<&'a Host>>;
 /// Inputs of the statuses of all objects, computed once.
 struct StatusInputs<'a> {
     report: FallbackReport,
-    attached: BTreeMap<ListenerId, i32>,
+    attached: &'a BTreeMap<ListenerId, i32>,
     plans: BTreeMap<&'a ObjectKey, &'a GatewayPlan>,
     duplicates: BTreeMap<&'a ObjectKey, Duplicates>,
     unserved: BTreeSet<ListenerId>,
@@ -155,7 +155,7 @@ impl Engine {
         let attached = self.translator.attached();
         let proxies = self.translator.proxy_hosts();
         let plans = self.translator.plans().into_iter();
-        plans.map(|(key, plan)| self.gateway_view(key, plan, &attached, &proxies)).collect()
+        plans.map(|(key, plan)| self.gateway_view(key, plan, attached, &proxies)).collect()
     }
 
     fn gateway_view(

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::Problem;
+use super::definitions::ManifestPlace;
+use super::tree::FolderTree;
 use crate::failure::Failure;
 
 /// Maximum number of files that are read; further files, in the order of their paths, are not read.
@@ -62,13 +64,20 @@ pub struct ManifestFile {
     /// The index of its root on the command line: definitions in earlier roots take precedence.
     pub root: usize,
     /// Its path, which begins with the path of the root.
-    pub path: PathBuf,
+    pub path: Arc<Path>,
     /// The path in messages.
     pub name: Arc<str>,
     /// A signature that changes with the content.
     pub signature: Signature,
     /// Whether it can be read only once, as a pipe or standard input.
     pub is_stream: bool,
+}
+
+impl ManifestFile {
+    /// Returns its place in the order of precedence.
+    pub fn place(&self) -> ManifestPlace {
+        (self.root, self.path.clone())
+    }
 }
 
 /// The version of a file according to the file system, without reading the file.
@@ -114,6 +123,8 @@ pub struct Findings {
     pub lost: Vec<Lost>,
     /// Other problems.
     pub problems: Vec<Problem>,
+    /// The folders, if changed files can be found in them without a search.
+    pub tree: Option<FolderTree>,
 }
 
 /// A path that exists but cannot be read as what it was before, or at all. The current objects of the path are unknown,
@@ -166,20 +177,26 @@ impl LostPaths {
 /// Finds all manifest files below the roots. Follows symbolic links, and skips names that begin with a dot (a mounted
 /// ConfigMap keeps its versions under such names and links to the current one).
 pub fn find(roots: &[Root], readings: Readings) -> Findings {
-    let mut search = FileSearch { findings: Findings::default(), readings, seen: HashSet::new(), truncated: false };
+    let mut search = FileSearch {
+        findings: Findings { tree: Some(FolderTree::default()), ..Findings::default() },
+        readings,
+        seen: HashSet::new(),
+        truncated: false,
+    };
     for (index, root) in roots.iter().enumerate() {
         match fs::metadata(&root.path) {
             _ if is_stdin(&root.path, readings) => search.stream(index, &root.path),
             Ok(metadata) if metadata.is_dir() => {
                 search.no_file(&root.path);
-                if let Err(error) = search.folder(index, &root.path, 0) {
+                let real = fs::canonicalize(&root.path);
+                if let Err(error) = real.and_then(|real| search.folder(index, &root.path, real, 0)) {
                     search.unreadable(&root.path, &error, true);
                 }
             }
             Ok(metadata) if readings == Readings::Once && !metadata.is_file() => search.stream(index, &root.path),
             Ok(metadata) => {
                 search.no_folder(&root.path);
-                search.file(index, &root.path, &metadata);
+                search.file(index, &root.path, fs::canonicalize(&root.path).ok(), &metadata);
             }
             Err(error) => search.unreadable(&root.path, &error, true),
         }
@@ -196,7 +213,8 @@ struct FileSearch {
 }
 
 impl FileSearch {
-    fn folder(&mut self, root: usize, folder: &Path, depth: usize) -> io::Result<()> {
+    /// Processes a folder with this real path.
+    fn folder(&mut self, root: usize, folder: &Path, real: PathBuf, depth: usize) -> io::Result<()> {
         if depth > MANIFEST_FOLDER_DEPTH_MAX {
             let message = format!(
                 "folders are nested deeper than {MANIFEST_FOLDER_DEPTH_MAX} levels; deeper folders are not read"
@@ -204,34 +222,44 @@ impl FileSearch {
             self.problem(folder, message);
             return Ok(());
         }
-        if !self.seen.insert(fs::canonicalize(folder)?) {
+        if !self.seen.insert(real.clone()) {
+            self.findings.tree = None;
             return Ok(());
         }
-        let mut names = Vec::new();
+        let mut entries = Vec::new();
         for entry in fs::read_dir(folder)? {
-            names.push(entry?.file_name());
+            let entry = entry?;
+            entries.push((entry.file_name(), entry.file_type().is_ok_and(|kind| !kind.is_symlink())));
         }
-        names.sort_unstable();
-        for name in names {
+        entries.sort_unstable();
+        if let Some(tree) = &mut self.findings.tree {
+            tree.add(root, folder);
+        }
+        for (name, is_plain) in entries {
             if !name.as_encoded_bytes().starts_with(b".") {
-                self.entry(root, &folder.join(&name), depth);
+                let real = is_plain.then(|| real.join(&name));
+                self.entry(root, &folder.join(&name), real, depth);
             }
         }
         Ok(())
     }
 
-    /// Processes an entry of a folder.
-    fn entry(&mut self, root: usize, path: &Path, depth: usize) {
+    /// Processes an entry of a folder. `real`: its real path, unless it is a link.
+    fn entry(&mut self, root: usize, path: &Path, real: Option<PathBuf>, depth: usize) {
+        if real.is_none() {
+            self.findings.tree = None;
+        }
+        let real = real.map_or_else(|| fs::canonicalize(path), Ok);
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
                 self.no_file(path);
-                if let Err(error) = self.folder(root, path, depth + 1)
+                if let Err(error) = real.and_then(|real| self.folder(root, path, real, depth + 1))
                     && !is_deleted(path, &error)
                 {
                     self.unreadable(path, &error, true);
                 }
             }
-            Ok(metadata) if is_manifest(path) => self.file(root, path, &metadata),
+            Ok(metadata) if is_manifest(path) => self.file(root, path, real.ok(), &metadata),
             Ok(_) => self.no_folder(path),
             // The entry was deleted after the folder was listed.
             Err(error) if is_deleted(path, &error) => {}
@@ -248,7 +276,7 @@ impl FileSearch {
         }
     }
 
-    fn file(&mut self, root: usize, path: &Path, metadata: &Metadata) {
+    fn file(&mut self, root: usize, path: &Path, real: Option<PathBuf>, metadata: &Metadata) {
         if self.findings.files.len() >= MANIFEST_FILES_MAX {
             if !std::mem::replace(&mut self.truncated, true) {
                 let message = format!("more than {MANIFEST_FILES_MAX} files; this file and later files are not read");
@@ -265,12 +293,13 @@ impl FileSearch {
             };
             return self.lose(path, Reach::All, true, message);
         }
-        if fs::canonicalize(path).is_ok_and(|real| !self.seen.insert(real)) {
+        if real.is_some_and(|real| !self.seen.insert(real)) {
+            self.findings.tree = None;
             return;
         }
         self.findings.files.push(ManifestFile {
             root,
-            path: path.to_owned(),
+            path: path.into(),
             name: path.to_string_lossy().into(),
             signature: Signature::of(metadata),
             is_stream: false,
@@ -281,7 +310,7 @@ impl FileSearch {
     fn stream(&mut self, root: usize, path: &Path) {
         if self.seen.insert(path.to_owned()) {
             let (name, signature) = (path.to_string_lossy().into(), Signature::default());
-            self.findings.files.push(ManifestFile { root, path: path.to_owned(), name, signature, is_stream: true });
+            self.findings.files.push(ManifestFile { root, path: path.into(), name, signature, is_stream: true });
         }
     }
 
@@ -324,7 +353,8 @@ fn is_deleted(path: &Path, error: &io::Error) -> bool {
     gone(error) && fs::symlink_metadata(path).is_err_and(|error| gone(&error))
 }
 
-fn is_manifest(path: &Path) -> bool {
+/// Returns whether a file of this path is read.
+pub(super) fn is_manifest(path: &Path) -> bool {
     path.extension().is_some_and(|extension| EXTENSIONS.iter().any(|known| extension == *known))
 }
 

@@ -4,17 +4,22 @@
 //! files and documents are used. A file that does not parse keeps its previous objects. This module decides nothing
 //! about what is served.
 //!
-//! The path of a file: [`files`] finds it, [`yaml`] parses it, [`entry`] makes objects of its documents, [`Manifests`]
-//! compares all objects with those of the last reading, and [`watch`] repeats this after each change.
+//! The path of a file: [`files`] finds it, [`yaml`] parses it, [`entry`] makes objects of its documents, `definitions`
+//! selects the one that is used of several, [`Manifests`] compares the objects of changed files with those of the last
+//! reading, and [`watch`] repeats this after each change.
 
+pub mod definitions;
 pub mod entry;
+mod file;
 pub mod files;
 pub mod held;
 pub mod incarnations;
+pub mod load;
 pub mod marks;
 pub mod positions;
 pub mod read;
 mod scalar;
+pub mod tree;
 pub mod watch;
 pub mod yaml;
 
@@ -73,6 +78,9 @@ impl fmt::Display for Problem {
     }
 }
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod known_changes_tests;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;

@@ -1,13 +1,10 @@
 //! Reading of all files, and the changes since the last reading.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use std::{
-    fs,
-    io::{self, Read as _},
-};
 
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Source;
@@ -15,13 +12,15 @@ use holdfast_engine::engine::Event;
 use holdfast_engine::watching::DeletionGuard;
 use holdfast_graph::ObjectKey;
 
+use super::definitions::{Definitions, ManifestPlace};
 use super::entry::{KeptOfManifest, ManifestContents, ManifestDocument, ManifestEntry, contents};
-use super::files::{self, Lost, LostPaths, ManifestFile, Readings, Root, STDIN, Signature};
+use super::file::{File, merge, restless};
+use super::files::{self, Lost, LostPaths, MANIFEST_FILES_MAX, ManifestFile, Readings, Root};
 use super::held::DelayedDeletion;
+use super::load::{is_unchanged, load};
+use super::tree::{ChangedFiles, FolderTree, FoundChange};
 use super::{Incarnations, Problem};
 
-/// Maximum size of a file that is read, in bytes.
-pub const MANIFEST_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Maximum number of objects that are used; further objects, in the order of files, are not used.
 pub const MANIFEST_OBJECTS_MAX: usize = 200_000;
 /// How long a file must be unchanged before it is read, since a younger file may still be being written.
@@ -41,25 +40,22 @@ pub struct Manifests {
     kept: KeptOfManifest,
     guard: DeletionGuard,
     incarnations: Incarnations,
-    /// By root index and path, which is the order of precedence of definitions.
-    files: BTreeMap<(usize, PathBuf), File>,
+    files: BTreeMap<ManifestPlace, File>,
+    /// The files that each reading has to report or to consider.
+    notable: BTreeSet<ManifestPlace>,
+    /// The folders of the last search, if changed files can be found without a search.
+    tree: Option<FolderTree>,
+    definitions: Definitions,
+    /// The objects beyond the limit, with the problem to report.
+    beyond: (HashSet<ObjectKey>, Option<Problem>),
     reported: HashMap<ObjectKey, ReportedObject>,
+    /// Reported objects that no file defines.
+    gone: BTreeSet<ObjectKey>,
     /// Objects of an earlier run from files that could not be read since, with the file.
     unread: BTreeMap<ObjectKey, Arc<str>>,
     /// Since when too many objects are missing for an immediate deletion.
     pub(super) missing_since: Option<Instant>,
     first: bool,
-}
-
-#[derive(Debug)]
-struct File {
-    name: Arc<str>,
-    signature: Signature,
-    hash: blake3::Hash,
-    contents: ManifestContents,
-    /// The objects missing since an in-place change of the file.
-    held: Option<DelayedDeletion>,
-    restless_since: Option<Instant>,
 }
 
 /// The last reported state of an object.
@@ -97,18 +93,29 @@ pub struct ManifestReading {
     pub restless: bool,
     /// True if a file has to stay unchanged for longer: another reading should follow, though less soon.
     pub waiting: bool,
-    /// True if a file was read again, or problems may have changed.
-    pub changed: bool,
 }
 
 impl Manifests {
     /// Creates the manifests without reading them. If they are read once, the positions of all fields are kept, for
     /// reports.
     pub fn new(roots: Vec<Root>, incarnations: Incarnations, readings: Readings) -> Self {
-        let (files, reported, unread) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
-        let (guard, missing_since) = (DeletionGuard::new(true), None);
-        let kept = if readings == Readings::Once { KeptOfManifest::Marks } else { KeptOfManifest::Objects };
-        Self { roots, readings, kept, guard, incarnations, files, reported, unread, missing_since, first: true }
+        Self {
+            roots,
+            readings,
+            kept: if readings == Readings::Once { KeptOfManifest::Marks } else { KeptOfManifest::Objects },
+            guard: DeletionGuard::new(true),
+            incarnations,
+            files: BTreeMap::new(),
+            notable: BTreeSet::new(),
+            tree: None,
+            definitions: Definitions::default(),
+            beyond: (HashSet::new(), None),
+            reported: HashMap::new(),
+            gone: BTreeSet::new(),
+            unread: BTreeMap::new(),
+            missing_since: None,
+            first: true,
+        }
     }
 
     /// Keeps the documents as they were written.
@@ -154,39 +161,97 @@ impl Manifests {
 
     /// Reads the changes in the file system.
     pub fn read(&mut self) -> ManifestReading {
-        self.read_with(&HashSet::new())
+        self.read_with(&ChangedFiles::default())
     }
 
-    /// As [`Self::read`]. `complete`: files that are known not to be written any more, and need not rest.
-    pub(super) fn read_with(&mut self, complete: &HashSet<PathBuf>) -> ManifestReading {
+    /// As [`Self::read`]; with known changes only these files are looked at, if the last search allows it.
+    pub(super) fn read_with(&mut self, changes: &ChangedFiles) -> ManifestReading {
         self.incarnations.begin();
+        match self.found_changes(changes) {
+            Some(found) => self.read_changed(found, &changes.complete),
+            None => self.read_all(&changes.complete),
+        }
+    }
+
+    /// Returns the current state of the changed files and of those that may still change; `None` if only a search shows
+    /// it.
+    fn found_changes(&self, changes: &ChangedFiles) -> Option<Vec<FoundChange>> {
+        let tree = self.tree.as_ref()?;
+        let unsettled = self.notable.iter().filter(|place| self.files.get(*place).is_some_and(File::is_unsettled));
+        let mut paths: BTreeSet<&Path> = unsettled.map(|(_, path)| &**path).collect();
+        paths.extend(changes.paths.as_ref()?.iter().map(PathBuf::as_path));
+        // The search would report files beyond the limit.
+        if self.files.len() + paths.len() > MANIFEST_FILES_MAX {
+            return None;
+        }
+        paths.into_iter().filter_map(|path| tree.look(path).transpose()).collect::<Result<_, _>>().ok()
+    }
+
+    fn read_changed(&mut self, found: Vec<FoundChange>, complete: &HashSet<PathBuf>) -> ManifestReading {
+        let mut reading = ManifestReading::default();
+        for change in found {
+            match change {
+                FoundChange::File(found) => self.read_file(&found, complete, &mut reading),
+                FoundChange::Gone(place) => self.remove_file(&place),
+            }
+        }
+        self.compare(&LostPaths::default(), &mut reading);
+        reading
+    }
+
+    fn read_all(&mut self, complete: &HashSet<PathBuf>) -> ManifestReading {
         let findings = files::find(&self.roots, self.readings);
-        let mut reading =
-            ManifestReading { problems: findings.problems, changed: self.first, ..ManifestReading::default() };
+        let mut reading = ManifestReading { problems: findings.problems, ..ManifestReading::default() };
         let paths = LostPaths::new(&findings.lost);
         let mut keeping = self.earlier_at(&paths);
-        let mut before = std::mem::take(&mut self.files);
+        let mut before: BTreeSet<ManifestPlace> = self.files.keys().cloned().collect();
         for found in findings.files {
-            let place = (found.root, found.path.clone());
-            let last = before.remove(&place);
-            if let Some(file) = self.file(&found, last, complete, &mut reading) {
-                self.files.insert(place, file);
+            before.remove(&found.place());
+            self.read_file(&found, complete, &mut reading);
+        }
+        for place in before {
+            match paths.of(&place.1) {
+                Some(lost) => drop(keeping.insert(lost)),
+                None => self.remove_file(&place),
             }
         }
-        for (place, file) in before {
-            if let Some(lost) = paths.of(&place.1) {
-                keeping.insert(lost);
-                self.files.insert(place, file);
-            } else {
-                reading.changed = true;
-            }
-        }
+        // The state of a file depends on these paths, too.
+        let is_plain =
+            reading.problems.is_empty() && keeping.is_empty() && findings.lost.iter().all(|lost| !lost.certain);
+        self.tree = findings.tree.filter(|_| is_plain);
         let matters = |(index, lost): (usize, Lost)| (lost.certain || keeping.contains(&index)).then_some(lost.problem);
         reading.problems.extend(findings.lost.into_iter().enumerate().filter_map(matters));
-        reading.changed |= self.missing_since.is_some() || !self.unread.is_empty();
         self.compare(&paths, &mut reading);
         self.first = false;
         reading
+    }
+
+    /// Reads a file that was found, if it changed.
+    fn read_file(&mut self, found: &ManifestFile, complete: &HashSet<PathBuf>, reading: &mut ManifestReading) {
+        let place = found.place();
+        let last = self.files.remove(&place);
+        let Some(mut file) = self.file(found, last, complete, reading) else { return self.remove_file(&place) };
+        if !file.is_indexed {
+            self.definitions.replace(&place, file.own(), file.missing());
+            file.is_indexed = true;
+        }
+        match file.is_notable() {
+            true => self.notable.insert(place.clone()),
+            false => self.notable.remove(&place),
+        };
+        self.files.insert(place, file);
+    }
+
+    fn remove_file(&mut self, place: &ManifestPlace) {
+        self.files.remove(place);
+        self.notable.remove(place);
+        self.definitions.remove(place);
+    }
+
+    /// Returns whether a reading looks at the changed files only.
+    #[cfg(test)]
+    pub(super) fn looks_at_changes(&self, changes: &ChangedFiles) -> bool {
+        self.found_changes(changes).is_some()
     }
 
     /// Simulates that a file has not changed for long.
@@ -226,7 +291,7 @@ impl Manifests {
         let young = SystemTime::now()
             .duration_since(found.signature.modified.unwrap_or(SystemTime::UNIX_EPOCH))
             .is_ok_and(|age| age < REST)
-            && !complete.contains(&found.path);
+            && !complete.contains(&*found.path);
         if young && !self.first {
             let since = restless_since.unwrap_or_else(Instant::now);
             if since.elapsed() < MANIFEST_REST_MAX {
@@ -236,10 +301,9 @@ impl Manifests {
             }
         }
         reading.restless |= young;
-        reading.changed = true;
         match load(found) {
             // It was written at its path after all.
-            Ok(_) if complete.contains(&found.path) && !is_unchanged(found) => Some(restless(found, last, reading)),
+            Ok(_) if complete.contains(&*found.path) && !is_unchanged(found) => Some(restless(found, last, reading)),
             Ok((_, hash)) if last.as_ref().is_some_and(|last| last.hash == hash && last.contents.certain()) => {
                 last.map(|last| File { signature: found.signature.clone(), restless_since: None, ..last })
             }
@@ -259,6 +323,7 @@ impl Manifests {
                     contents: merge(before, new),
                     held,
                     restless_since: young.then(Instant::now),
+                    is_indexed: false,
                 })
             }
             // The next search shows whether the file was deleted, or is a link without a target.
@@ -303,81 +368,116 @@ impl Manifests {
         ManifestContents { problems: vec![Problem::of_file(name.clone(), message)], complete: false, ..new }
     }
 
-    /// The deleted objects, in order. If too many objects are missing, they are kept for [`MISSING_HELD`], since a tool
-    /// may be rewriting the files.
-    fn deleted(&mut self, now: &BTreeMap<ObjectKey, ReportedObject>, reading: &mut ManifestReading) -> Vec<ObjectKey> {
-        let mut gone: Vec<_> = self.reported.keys().filter(|key| !now.contains_key(*key)).cloned().collect();
-        gone.sort_unstable();
-        if !self.guard.doubts(gone.len(), self.reported.len(), false) {
+    /// Takes the deleted objects, in order. If too many objects are missing, they are kept for [`MISSING_HELD`], since a
+    /// tool may be rewriting the files.
+    fn take_deleted(&mut self, reading: &mut ManifestReading) -> BTreeSet<ObjectKey> {
+        let gone = self.gone.len();
+        if !self.guard.doubts(gone, self.reported.len(), false) {
             self.missing_since = None;
-            return gone;
+            return std::mem::take(&mut self.gone);
         }
         if self.missing_since.get_or_insert_with(Instant::now).elapsed() >= MISSING_HELD {
             self.missing_since = None;
-            return gone;
+            return std::mem::take(&mut self.gone);
         }
         let message = format!(
             "{} of {} objects are missing from the files; they stay in use for {} s, and are deleted then. Restore \
              the files to keep them",
-            gone.len(),
+            gone,
             self.reported.len(),
             MISSING_HELD.as_secs()
         );
         reading.problems.push(Problem::of_file(reading.roots.clone(), message));
-        Vec::new()
+        BTreeSet::new()
     }
 
-    /// Compares all objects with those of the last reading.
+    /// Compares the objects of changed files with those of the last reading.
     fn compare(&mut self, lost: &LostPaths, reading: &mut ManifestReading) {
         reading.files = self.files.len();
         let roots: Vec<_> = self.roots.iter().map(|root| root.path.to_string_lossy()).collect();
         reading.roots = roots.join(", ");
-        for file in self.files.values() {
+        for file in self.notable.iter().filter_map(|place| self.files.get(place)) {
             reading.problems.extend(file.contents.problems.iter().cloned());
             reading.problems.extend(file.held.as_ref().map(|held| held.problem(&file.name)));
             reading.foreign.extend(file.contents.foreign.iter().cloned());
         }
-        if !reading.changed {
-            reading.objects = self.reported.len();
-            return;
+        let touched = self.touched();
+        reading.problems.extend(self.beyond.1.clone());
+        let mut changed = Vec::new();
+        for key in touched {
+            let Some(object) = self.defined(&key) else {
+                if self.reported.contains_key(&key) {
+                    self.gone.insert(key);
+                }
+                continue;
+            };
+            self.gone.remove(&key);
+            self.unread.remove(&key);
+            if !self.reported.get(&key).is_some_and(|last| last.is_like(&object)) {
+                changed.push((key, object));
+            }
         }
-        let now = self.objects(&mut reading.problems);
-        for key in self.deleted(&now, reading) {
+        for key in self.take_deleted(reading) {
             self.incarnations.forget(&key);
             self.reported.remove(&key);
             reading.places.push((key.clone(), None));
             reading.events.push(Event::Deleted(key));
         }
-        reading.objects = now.len();
-        self.note_unread(&now, lost, reading);
-        for (key, object) in now {
-            if !self.reported.get(&key).is_some_and(|last| last.is_like(&object)) {
-                reading.places.push((key.clone(), Some(object.entry.source.clone())));
-                reading.events.push(self.event(&object));
-                self.reported.insert(key, object);
-            }
+        self.note_unread(lost, reading);
+        for (key, object) in changed {
+            reading.places.push((key.clone(), Some(object.entry.source.clone())));
+            reading.events.push(self.event(&object));
+            self.reported.insert(key, object);
         }
+        reading.objects = self.reported.len() - self.gone.len();
         if self.first {
             let names: HashSet<_> = self.reported.keys().map(ToString::to_string).collect();
             // A file that does not parse gives no information about deleted objects.
-            if self.unread.is_empty() && self.files.values().all(|file| file.contents.certain()) {
+            if self.unread.is_empty() && self.uncertain().next().is_none() {
                 self.incarnations.keep_only(|name| names.contains(name));
             }
         }
     }
 
+    /// Takes the objects that may have another definition than at the last reading, in order.
+    fn touched(&mut self) -> BTreeSet<ObjectKey> {
+        let mut touched = self.definitions.take_touched();
+        if touched.is_empty() {
+            return touched;
+        }
+        let (beyond, first) = self.definitions.beyond(MANIFEST_OBJECTS_MAX);
+        touched.extend(beyond.symmetric_difference(&self.beyond.0).cloned());
+        let problem = first.map(|entry| {
+            let Source { file, line } = entry.source.clone();
+            let message =
+                format!("more than {MANIFEST_OBJECTS_MAX} objects; this object and later objects are ignored");
+            Problem { file, line, column: 1, message }
+        });
+        self.beyond = (beyond, problem);
+        touched
+    }
+
+    /// Returns the definition of an object that is used; of several definitions the first.
+    fn defined(&self, key: &ObjectKey) -> Option<ReportedObject> {
+        let (entry, second) = self.definitions.of(key).filter(|_| !self.beyond.0.contains(key))?;
+        Some(ReportedObject { entry: entry.clone(), duplicate: second.map(|second| second.source.clone()) })
+    }
+
+    /// Returns the names of the files that may contain objects that cannot be read.
+    fn uncertain(&self) -> impl Iterator<Item = &Arc<str>> {
+        let files = self.notable.iter().filter_map(|place| self.files.get(place));
+        files.filter(|file| !file.contents.certain()).map(|file| &file.name)
+    }
+
     /// Keeps the objects that an earlier run read from a file that is unreadable at the start; they are not deleted.
-    fn note_unread(
-        &mut self,
-        now: &BTreeMap<ObjectKey, ReportedObject>,
-        lost: &LostPaths,
-        reading: &mut ManifestReading,
-    ) {
-        let uncertain: HashSet<&str> =
-            self.files.values().filter(|file| !file.contents.certain()).map(|file| &*file.name).collect();
+    fn note_unread(&mut self, lost: &LostPaths, reading: &mut ManifestReading) {
+        if !self.first && self.unread.is_empty() {
+            return;
+        }
+        let uncertain: HashSet<Arc<str>> = self.uncertain().cloned().collect();
         let is_uncertain = |file: &str| uncertain.contains(file) || lost.of(Path::new(file)).is_some();
         if self.first {
-            let unread = self.incarnations.read_from(&is_uncertain).filter(|(key, _)| !now.contains_key(key));
+            let unread = self.incarnations.read_from(&is_uncertain).filter(|(key, _)| self.defined(key).is_none());
             self.unread = unread.map(|(key, file)| (key, file.into())).collect();
             for (key, file) in &self.unread {
                 reading.places.push((key.clone(), Some(Source { file: file.clone(), line: 1 })));
@@ -385,7 +485,6 @@ impl Manifests {
             }
             return;
         }
-        self.unread.retain(|key, _| !now.contains_key(key));
         let settled: Vec<ObjectKey> =
             self.unread.iter().filter(|(_, file)| !is_uncertain(file)).map(|(key, _)| key.clone()).collect();
         for key in settled {
@@ -403,32 +502,6 @@ impl Manifests {
             tracing::warn!(%error, "cannot save the identities of objects; after a restart some objects may count as \
                                     new");
         }
-    }
-
-    /// The objects of all files; of several definitions of one object the first.
-    fn objects(&self, problems: &mut Vec<Problem>) -> BTreeMap<ObjectKey, ReportedObject> {
-        let mut objects: BTreeMap<ObjectKey, ReportedObject> = BTreeMap::new();
-        for entry in self.files.values().flat_map(File::own) {
-            if let Some(object) = objects.get_mut(&entry.key) {
-                object.duplicate.get_or_insert_with(|| entry.source.clone());
-            } else if objects.len() < MANIFEST_OBJECTS_MAX {
-                objects.insert(entry.key.clone(), ReportedObject { entry: entry.clone(), duplicate: None });
-            } else {
-                let Source { file, line } = entry.source.clone();
-                let message =
-                    format!("more than {MANIFEST_OBJECTS_MAX} objects; this object and later objects are ignored");
-                problems.push(Problem { file, line, column: 1, message });
-                break;
-            }
-        }
-        // An object that is missing from one file may be defined in another.
-        for entry in self.files.values().flat_map(File::missing) {
-            if objects.len() < MANIFEST_OBJECTS_MAX {
-                let object = || ReportedObject { entry: entry.clone(), duplicate: None };
-                objects.entry(entry.key.clone()).or_insert_with(object);
-            }
-        }
-        objects
     }
 
     fn event(&mut self, reported: &ReportedObject) -> Event {
@@ -458,119 +531,4 @@ impl Manifests {
             None => Event::Unusable(entry.key.clone(), faults),
         }
     }
-}
-
-impl File {
-    /// A file with unknown content.
-    fn empty(found: &ManifestFile) -> Self {
-        Self {
-            name: found.name.clone(),
-            signature: found.signature.clone(),
-            hash: blake3::hash(b""),
-            contents: ManifestContents::default(),
-            held: None,
-            restless_since: None,
-        }
-    }
-
-    /// The objects in the file, in the version to use.
-    fn own(&self) -> impl Iterator<Item = &Arc<ManifestEntry>> {
-        let used = |entry| self.held.as_ref().map_or(entry, |held| held.instead(entry));
-        self.contents.entries.iter().map(used)
-    }
-
-    /// The objects that are missing from the file and are kept for a time.
-    fn missing(&self) -> impl Iterator<Item = &Arc<ManifestEntry>> {
-        self.held.iter().flat_map(DelayedDeletion::missing)
-    }
-
-    /// All objects of the file that are used.
-    fn everything(&self) -> impl Iterator<Item = &Arc<ManifestEntry>> {
-        self.own().chain(self.missing())
-    }
-
-    /// The state of an unchanged file: missing objects are dropped when their hold is over.
-    fn settle(self, reading: &mut ManifestReading) -> Self {
-        let Some(held) = &self.held else { return self };
-        if held.is_over() && self.contents.certain() {
-            reading.changed = true;
-            return Self { held: None, ..self };
-        }
-        reading.waiting = true;
-        self
-    }
-}
-
-/// Merges the previous and the new objects of a file. A file that does not parse keeps its previous objects; a file
-/// that never parsed has its readable objects. If only a document has lost its name, the previous objects are kept with
-/// the new ones, since the document is probably one of them.
-fn merge(last: Vec<Arc<ManifestEntry>>, new: ManifestContents) -> ManifestContents {
-    if last.is_empty() || new.certain() {
-        return new;
-    }
-    if !new.complete {
-        return ManifestContents { entries: last, ..new };
-    }
-    let named: HashSet<_> = new.entries.iter().map(|entry| entry.key.clone()).collect();
-    let missing = last.into_iter().filter(|entry| !named.contains(&entry.key));
-    ManifestContents { entries: new.entries.iter().cloned().chain(missing).collect(), ..new }
-}
-
-/// Returns the state of a file that is still being written: it is read again soon.
-fn restless(found: &ManifestFile, last: Option<File>, reading: &mut ManifestReading) -> File {
-    reading.restless = true;
-    File { restless_since: Some(Instant::now()), ..last.unwrap_or_else(|| File::empty(found)) }
-}
-
-/// Checks whether a file still has the signature with which it was found.
-fn is_unchanged(found: &ManifestFile) -> bool {
-    fs::metadata(&found.path).is_ok_and(|metadata| Signature::of(&metadata) == found.signature)
-}
-
-/// Reads a file.
-fn load(found: &ManifestFile) -> io::Result<(Vec<u8>, blake3::Hash)> {
-    if found.is_stream {
-        let bytes = match found.path == Path::new(STDIN) {
-            true => read_stream(io::stdin().lock()),
-            false => fs::File::open(&found.path).and_then(read_stream),
-        }?;
-        let hash = blake3::hash(&bytes);
-        return Ok((bytes, hash));
-    }
-    if found.signature.bytes > MANIFEST_BYTES_MAX {
-        let message =
-            format!("{} bytes exceed the limit of {MANIFEST_BYTES_MAX}; split the file", found.signature.bytes);
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
-    }
-    let mut file = open(&found.path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    let hash = blake3::hash(&bytes);
-    Ok((bytes, hash))
-}
-
-/// Reads a stream to its end; its size is not known before.
-fn read_stream(stream: impl io::Read) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    stream.take(MANIFEST_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MANIFEST_BYTES_MAX {
-        let message = format!("more bytes than the limit of {MANIFEST_BYTES_MAX}; split the input");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
-    }
-    Ok(bytes)
-}
-
-/// Opens a file without blocking, since it may have become a pipe after it was found.
-#[cfg(unix)]
-fn open(path: &Path) -> io::Result<fs::File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    fs::File::options().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed()).open(path)
-}
-
-#[cfg(not(unix))]
-fn open(path: &Path) -> io::Result<fs::File> {
-    fs::File::open(path)
 }

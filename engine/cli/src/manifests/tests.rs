@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use super::entry::OBJECT_BYTES_MAX;
 use super::read::{MISSING_HELD, REST};
+use super::tree::ChangedFiles;
 use super::{Incarnations, ManifestReading, Manifests, Problem, Readings, Root};
 use crate::admin::input_metrics::Pulse;
 
@@ -409,15 +410,6 @@ fn what_is_written_in_metadata_is_kept_as_written() {
     assert_eq!((&*metadata.uid, metadata.generation), ("mine", 7));
 }
 
-#[test]
-fn a_damaged_list_of_identities_is_set_aside() {
-    let folder = ManifestFolder::new();
-    fs::write(folder.data.path().join(super::incarnations::FILE), "{\"format\": 9").unwrap();
-    folder.write("a.yaml", class("a"));
-    assert_eq!(events(&folder.open().read()), ["+a"]);
-    assert!(folder.data.path().join("incarnations.json.unreadable").exists());
-}
-
 #[cfg(unix)]
 #[test]
 fn a_mounted_config_map_changes_as_a_whole() {
@@ -692,7 +684,8 @@ fn half_written_is_waited_for() -> bool {
     assert_eq!((events(&reading), reading.restless), (vec!["+a".to_owned()], false));
     fs::write(folder.path("a.tmp"), described("a", "moved")).unwrap();
     fs::rename(folder.path("a.tmp"), folder.path("a.yaml")).unwrap();
-    assert_eq!(events(&manifests.read_with(&[folder.path("a.yaml")].into())), ["+a"]);
+    let moved = ChangedFiles { complete: [folder.path("a.yaml")].into(), paths: None };
+    assert_eq!(events(&manifests.read_with(&moved)), ["+a"]);
     true
 }
 

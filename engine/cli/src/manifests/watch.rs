@@ -10,13 +10,17 @@ use notify::event::{ModifyKind, RenameMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc::Sender;
 
+use super::tree::ChangedFiles;
 use super::{ManifestReading, Manifests};
 use crate::admin::input_metrics::Pulse;
 
-/// Interval of readings with notifications of the operating system, which may miss changes (network file systems,
+/// Interval of searches with notifications of the operating system, which may miss changes (network file systems,
 /// changed link targets, queue overflow).
 pub const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Interval of readings without notifications.
+/// The interval of searches with notifications is at least this multiple of the duration of a search, so that searches of
+/// many thousands of files use little of a core.
+const SEARCH_PAUSE: u32 = 500;
+/// Interval of searches without notifications.
 pub const LOOK_EVERY_WITHOUT_EVENTS: Duration = Duration::from_secs(1);
 /// Pause before a file that was being written is read again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -59,10 +63,15 @@ pub fn start(
 
 fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pulse, (wake, woken): (Waker, Woken)) {
     let mut eyes = Eyes::new(&manifests, wake);
-    let (mut last_problems, mut requested, mut changes) = (None, false, ChangedPaths::default());
+    let (mut last_problems, mut requested) = (None, false);
+    let (mut changes, mut searched) = (ChangedPaths::unknown(), (Instant::now(), Duration::ZERO));
     loop {
         let started = Instant::now();
-        let reading = manifests.read_with(&eyes.below_roots(std::mem::take(&mut changes).complete()));
+        let changed = eyes.changed(std::mem::take(&mut changes));
+        let reading = manifests.read_with(&changed);
+        if changed.paths.is_none() {
+            searched = (Instant::now(), started.elapsed());
+        }
         let (restless, waiting) = (reading.restless, reading.waiting);
         let news = !reading.events.is_empty() || last_problems.as_ref() != Some(&reading.problems);
         last_problems = Some(reading.problems.clone());
@@ -81,12 +90,16 @@ fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pul
         }
         manifests.save();
         eyes.follow();
-        let patience = match (restless, eyes.is_notified()) {
-            (true, _) => LOOK_AGAIN,
-            (false, true) if !waiting => LOOK_EVERY,
-            (false, _) => LOOK_EVERY_WITHOUT_EVENTS,
+        let search_at = searched.0
+            + match eyes.is_notified() {
+                true => LOOK_EVERY.max(searched.1 * SEARCH_PAUSE),
+                false => LOOK_EVERY_WITHOUT_EVENTS,
+            };
+        let deadline = match (restless, waiting) {
+            (true, _) => Instant::now() + LOOK_AGAIN,
+            (false, true) => search_at.min(Instant::now() + LOOK_EVERY_WITHOUT_EVENTS),
+            (false, false) => search_at,
         };
-        let deadline = Instant::now() + patience;
         loop {
             if readings.is_closed() {
                 return;
@@ -106,6 +119,7 @@ fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pul
         while let Ok(wake) = woken.try_recv() {
             requested |= changes.note(wake);
         }
+        changes.is_incomplete |= Instant::now() >= search_at;
     }
 }
 
@@ -114,22 +128,30 @@ fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pul
 struct ChangedPaths {
     renamed: HashSet<PathBuf>,
     written: HashSet<PathBuf>,
+    /// Whether there may be changes of other paths.
+    is_incomplete: bool,
 }
 
 impl ChangedPaths {
+    /// Any path may have changed.
+    fn unknown() -> Self {
+        Self { is_incomplete: true, ..Self::default() }
+    }
+
     /// Records a reason to read; returns true if a user requested it.
     fn note(&mut self, wake: Wake) -> bool {
         match wake {
-            Wake::Requested => return true,
+            Wake::Requested => {
+                self.is_incomplete = true;
+                return true;
+            }
             Wake::Renamed(paths) => self.renamed.extend(paths),
-            Wake::Changed(paths) => self.written.extend(paths),
+            Wake::Changed(paths) => {
+                self.is_incomplete |= paths.is_empty();
+                self.written.extend(paths);
+            }
         }
         false
-    }
-
-    /// Returns the paths of files that were moved there, and not written there.
-    fn complete(self) -> HashSet<PathBuf> {
-        &self.renamed - &self.written
     }
 }
 
@@ -169,15 +191,27 @@ impl Eyes {
         Self { roots, watcher, watched: BTreeSet::new() }
     }
 
-    /// Returns the paths of files in the form in which a search finds them, which begins with the path of a root. Events
-    /// have real paths.
-    fn below_roots(&self, paths: HashSet<PathBuf>) -> HashSet<PathBuf> {
-        let mut found = HashSet::new();
-        for root in self.roots.iter().filter(|_| !paths.is_empty()) {
-            let Ok(real) = fs::canonicalize(root) else { continue };
-            found.extend(paths.iter().filter_map(|path| Some(root.join(path.strip_prefix(&real).ok()?))));
+    /// Returns the changes, with paths in the form in which a search finds them.
+    fn changed(&self, changes: ChangedPaths) -> ChangedFiles {
+        let ChangedPaths { renamed, written, is_incomplete } = changes;
+        let complete = self.below_roots(&renamed - &written).0;
+        let (paths, is_all) = self.below_roots(&renamed | &written);
+        ChangedFiles { paths: (is_all && !is_incomplete).then_some(paths), complete }
+    }
+
+    /// Returns paths in the form in which a search finds them, which begins with the path of a root, and whether all are
+    /// below a root. Events have real paths.
+    fn below_roots(&self, paths: HashSet<PathBuf>) -> (HashSet<PathBuf>, bool) {
+        let roots = self.roots.iter().filter(|_| !paths.is_empty());
+        let real: Vec<_> = roots.filter_map(|root| Some((root, fs::canonicalize(root).ok()?))).collect();
+        let (mut found, mut is_all) = (HashSet::new(), true);
+        for path in paths {
+            let below = real.iter().filter_map(|(root, real)| Some(root.join(path.strip_prefix(real).ok()?)));
+            let before = found.len();
+            found.extend(below);
+            is_all &= found.len() > before;
         }
-        found
+        (found, is_all)
     }
 
     fn is_notified(&self) -> bool {
@@ -240,7 +274,7 @@ mod tests {
             let event = notify::Event::new(*kind).add_path(path.into());
             reason(Ok(event)).into_iter().for_each(|reason| assert!(!changes.note(reason)));
         }
-        changes.complete().into_iter().collect()
+        (&changes.renamed - &changes.written).into_iter().collect()
     }
 
     #[test]

@@ -285,7 +285,7 @@ pub(crate) fn suspected(node: &Node, message: &str) -> Broken {
 fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
     let mut keys: BTreeSet<ObjectKey> = world.quarantine.iter().map(|(_, verdict)| verdict.node.key.clone()).collect();
-    keys.extend(world.of_waiting_owners(world.translator.route_keys().into_iter()));
+    keys.extend(world.of_waiting_owners(|| world.translator.route_keys().into_iter()));
     for key in &keys {
         let Some(plan) = world.translator.route(key) else { continue };
         for (content, node) in world.translator.contents_under_any_levels(world.fleet, plan) {

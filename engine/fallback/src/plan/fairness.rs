@@ -101,11 +101,14 @@ impl World<'_> {
     }
 
     /// Returns the routes or policies of waiting owners, and all objects that waited when a trial of others began.
-    pub(crate) fn of_waiting_owners(&self, keys: impl Iterator<Item = ObjectKey>) -> BTreeSet<ObjectKey> {
+    pub(crate) fn of_waiting_owners<I: Iterator<Item = ObjectKey>>(
+        &self,
+        keys: impl FnOnce() -> I,
+    ) -> BTreeSet<ObjectKey> {
         let waited = self.beside.into_iter().flatten().filter(|(node, _)| self.goes_on_waiting(node).is_some());
         let mut waiting: BTreeSet<ObjectKey> = waited.map(|(node, _)| node.key.clone()).collect();
         if !self.fairness.yielding.is_empty() || !self.fairness.budget.is_plentiful(self.now_ms) {
-            waiting.extend(keys.filter(|key| self.owner_waits(&key.namespace).is_some()));
+            waiting.extend(keys().filter(|key| self.owner_waits(&key.namespace).is_some()));
         }
         waiting
     }

@@ -112,7 +112,7 @@ impl LeftOut {
 pub(crate) fn refused(world: &World<'_>, left_out: &mut LeftOut, retry_at: &mut Option<u64>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
     let mut keys: BTreeSet<ObjectKey> = world.quarantine.iter().map(|(_, verdict)| verdict.node.key.clone()).collect();
-    keys.extend(world.of_waiting_owners(world.translator.policies().map(|(key, _)| key.clone())));
+    keys.extend(world.of_waiting_owners(|| world.translator.policies().map(|(key, _)| key.clone())));
     for key in &keys {
         let applies = || world.translator.governs(key, world.gateway) || world.policies_of_stand_ins().contains(key);
         let Some(plan) = world.translator.policy(key).filter(|_| applies()) else { continue };

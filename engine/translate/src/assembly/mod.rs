@@ -3,6 +3,7 @@
 pub(crate) mod chains;
 pub(crate) mod endpoints;
 pub mod fleet;
+pub(crate) mod lost_matches;
 mod placeholders;
 pub(crate) mod ports;
 pub(crate) mod routes;

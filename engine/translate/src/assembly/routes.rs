@@ -1,18 +1,20 @@
 //! Plans of routes of all APIs.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use holdfast_api::apis::kinds;
 use holdfast_graph::ObjectKey;
 
 use crate::httpproxy;
-use crate::outcome::claims;
+use crate::outcome::claims::{self, Claims, ListenerId};
 use crate::outcome::route::RoutePlan;
 
 /// Outcomes of routes: HTTPRoutes, GRPCRoutes and root HTTPProxies.
 #[derive(Debug, Default)]
 pub(crate) struct RoutePlans {
     pub(crate) plans: HashMap<ObjectKey, Arc<RoutePlan>>,
+    pub(crate) attached: AttachedRoutes,
     /// Routes with at least one rule that is not served as written.
     pub(crate) replaced: BTreeSet<ObjectKey>,
     /// Routes with an unusable hostname.
@@ -21,7 +23,13 @@ pub(crate) struct RoutePlans {
 
 impl RoutePlans {
     /// Sets the plan of a route and returns the last one.
-    pub(crate) fn set(&mut self, key: &ObjectKey, plan: Option<&Arc<RoutePlan>>) -> Option<Arc<RoutePlan>> {
+    pub(crate) fn set(
+        &mut self,
+        key: &ObjectKey,
+        plan: Option<&Arc<RoutePlan>>,
+        claims: Option<&Claims>,
+    ) -> Option<Arc<RoutePlan>> {
+        self.attached.set(key, plan.map(|plan| attached_at(key, plan, claims)).unwrap_or_default());
         // HTTPProxies are recorded individually, see `set_share`.
         if !httpproxy::is_proxy(key) {
             self.set_replaced(key, plan.is_some_and(|plan| !plan.replaced.is_empty()));
@@ -45,4 +53,44 @@ impl RoutePlans {
             self.replaced.remove(key);
         }
     }
+}
+
+/// The numbers of route objects at listeners.
+#[derive(Debug, Default)]
+pub(crate) struct AttachedRoutes {
+    listeners: HashMap<ObjectKey, BTreeSet<ListenerId>>,
+    pub(crate) counts: BTreeMap<ListenerId, i32>,
+}
+
+impl AttachedRoutes {
+    /// Sets the listeners of a route object.
+    fn set(&mut self, key: &ObjectKey, listeners: BTreeSet<ListenerId>) {
+        if self.listeners.get(key).map_or(listeners.is_empty(), |before| *before == listeners) {
+            return;
+        }
+        for listener in self.listeners.remove(key).into_iter().flatten() {
+            if let Some(count) = self.counts.get_mut(&listener) {
+                *count -= 1;
+                if *count == 0 {
+                    self.counts.remove(&listener);
+                }
+            }
+        }
+        for listener in &listeners {
+            *self.counts.entry(listener.clone()).or_default() += 1;
+        }
+        if !listeners.is_empty() {
+            self.listeners.insert(key.clone(), listeners);
+        }
+    }
+}
+
+/// Returns the listeners to which a route object is attached.
+fn attached_at(key: &ObjectKey, plan: &RoutePlan, claims: Option<&Claims>) -> BTreeSet<ListenerId> {
+    // A TCPRoute or UDPRoute is attached also where an older one has all that the listener receives.
+    let claims = claims.filter(|_| kinds::PORT_ROUTES.contains(&&*key.kind));
+    let claimed = |index| claims.into_iter().flat_map(|claims| &claims.parents).find(|one| one.index == index);
+    let accepted = plan.parents.iter().filter(|parent| parent.accepted.status == "True");
+    let attachments = accepted.flat_map(|parent| &claimed(parent.index).unwrap_or(parent).attachments);
+    attachments.map(|attachment| attachment.listener.clone()).collect()
 }

@@ -76,26 +76,9 @@ impl Translator {
         self.routes.plans.iter().map(|(key, plan)| (key, &**plan)).collect()
     }
 
-    /// Returns the number of route objects at each listener.
-    pub fn attached(&self) -> BTreeMap<ListenerId, i32> {
-        let mut attached = BTreeMap::new();
-        for (key, plan) in &self.routes.plans {
-            // A TCPRoute or UDPRoute is attached also where an older one has all that the listener receives.
-            let claims = self.gateway_api.claims.get(key).filter(|_| kinds::PORT_ROUTES.contains(&&*key.kind));
-            let claimed = |index| claims.into_iter().flat_map(|claims| &claims.parents).find(|one| one.index == index);
-            let accepted = plan.parents.iter().filter(|parent| parent.accepted.status == "True");
-            let attachments = accepted.flat_map(|parent| &claimed(parent.index).unwrap_or(parent).attachments);
-            let mut listeners: Vec<_> = attachments.map(|attachment| &attachment.listener).collect();
-            listeners.sort_unstable();
-            listeners.dedup();
-            for listener in listeners {
-                match attached.get_mut(listener) {
-                    Some(count) => *count += 1,
-                    None => drop(attached.insert(listener.clone(), 1)),
-                }
-            }
-        }
-        attached
+    /// Returns the number of route objects at each listener that has any.
+    pub fn attached(&self) -> &BTreeMap<ListenerId, i32> {
+        &self.routes.attached.counts
     }
 
     /// Returns the hosts of root HTTPProxies in each route table of the Gateways; a host that several roots claim is

@@ -152,7 +152,8 @@ impl Translator {
         if plan.is_none() {
             self.units.forget(&Unit::Route(key.clone()));
         }
-        let old = self.routes.set(key, plan.as_ref());
+        let claims = self.gateway_api.claims.get(key).map(|claims| &**claims);
+        let old = self.routes.set(key, plan.as_ref(), claims);
         let (old, new) = (old.as_deref(), plan.as_deref());
         let gateways: BTreeSet<ObjectKey> = old.into_iter().chain(new).flat_map(RoutePlan::gateways).cloned().collect();
         let varied = self.variants_wanted(key);

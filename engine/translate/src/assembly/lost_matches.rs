@@ -1,0 +1,65 @@
+//! Matches at a host that an older route object also has, and that therefore get no requests.
+
+use std::collections::HashMap;
+
+use holdfast_api::section::ObjectSection;
+use holdfast_envoy::model::{Match, NamedMatch, PathMatch};
+use holdfast_graph::ObjectKey;
+
+use crate::httpproxy;
+use crate::outcome::route::Rendered;
+
+/// A match that an older object also has at a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LostMatch {
+    pub(crate) loser: ObjectKey,
+    /// The match, as in `rules[0].matches[1]`.
+    pub(crate) section: String,
+    pub(crate) winner: ObjectKey,
+}
+
+/// Returns the lost matches of the routes of a host, which are in order. A host with routes of one object has none, so
+/// that matches are compared at few hosts.
+pub(crate) fn lost_matches<'a>(routes: impl Iterator<Item = &'a Rendered>) -> Vec<LostMatch> {
+    let routes: Vec<_> = routes.filter(|rendered| !httpproxy::is_proxy(&rendered.route.key)).collect();
+    let Some(owner) = routes.first().map(|rendered| &rendered.route.key) else { return Vec::new() };
+    if routes.iter().all(|rendered| rendered.route.key == *owner) {
+        return Vec::new();
+    }
+    let mut first: HashMap<CanonicalMatch<'_>, &ObjectKey> = HashMap::new();
+    let lost = routes.into_iter().filter_map(|rendered| {
+        let loser = &rendered.route.key;
+        let winner = *first.entry(CanonicalMatch::new(&rendered.route.matches)).or_insert(loser);
+        let lost = || LostMatch { loser: loser.clone(), section: section_of(rendered), winner: winner.clone() };
+        (winner != loser).then(lost)
+    });
+    lost.collect()
+}
+
+/// The conditions of a route in a canonical order.
+#[derive(PartialEq, Eq, Hash)]
+struct CanonicalMatch<'a> {
+    path: &'a PathMatch,
+    method: Option<&'a str>,
+    headers: Vec<&'a NamedMatch>,
+    query: Vec<&'a NamedMatch>,
+    grpc: bool,
+}
+
+impl<'a> CanonicalMatch<'a> {
+    fn new(matches: &'a Match) -> Self {
+        let Match { path, method, headers, query, grpc } = matches;
+        let sorted = |list: &'a [NamedMatch]| {
+            let mut list: Vec<&NamedMatch> = list.iter().collect();
+            list.sort_unstable();
+            list
+        };
+        Self { path, method: method.as_deref(), headers: sorted(headers), query: sorted(query), grpc: *grpc }
+    }
+}
+
+/// Returns the match that a route is, as in `rules[0].matches[1]`.
+fn section_of(rendered: &Rendered) -> String {
+    let precedence = &rendered.route.precedence;
+    format!("{}.matches[{}]", ObjectSection::Rule(precedence.rule), precedence.entry)
+}
