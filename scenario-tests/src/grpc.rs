@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::header::{HeaderName, HeaderValue};
-use hyper::{Method, Request, Uri, Version};
+use hyper::{HeaderMap, Method, Request, Uri, Version};
 use prost::Message;
 
 use crate::connect::{ClientConnection, ClientTls, HttpVersion};
@@ -29,6 +29,8 @@ pub struct Called {
     pub status: i32,
     /// HTTP status.
     pub http: u16,
+    /// Headers of the response.
+    pub headers: HeaderMap,
     /// The message of the echo backend, if one answered.
     pub echo: Option<GrpcEcho>,
 }
@@ -82,7 +84,7 @@ impl Call {
         let status = status.and_then(|status| status.to_str().ok()?.parse().ok()).unwrap_or(-1);
         let bytes = body.to_bytes();
         let echo = bytes.get(5..).and_then(|message| GrpcEcho::decode(message).ok());
-        Ok(Called { status, http: head.status.as_u16(), echo })
+        Ok(Called { status, http: head.status.as_u16(), headers: head.headers, echo })
     }
 
     /// Repeats the call until the backend `pod` answers it with status 0.

@@ -27,13 +27,13 @@ pub enum HeaderFault {
     /// An empty name.
     #[error("the {what} name is empty")]
     EmptyName {
-        /// "header" or "query parameter".
+        /// "header", "query parameter" or "cookie".
         what: &'static str,
     },
     /// A name longer than [`NAME_BYTES_MAX`].
     #[error("{what} name {name} has {bytes} bytes; at most {NAME_BYTES_MAX} are allowed")]
     LongName {
-        /// "header" or "query parameter".
+        /// "header", "query parameter" or "cookie".
         what: &'static str,
         /// The name.
         name: Excerpt,
@@ -45,7 +45,7 @@ pub enum HeaderFault {
         "{what} name {name} contains {character:?}; allowed are letters, digits and any of !#$%&'*+-.^_`|~ (RFC 9110)"
     )]
     NameCharacter {
-        /// "header" or "query parameter".
+        /// "header", "query parameter" or "cookie".
         what: &'static str,
         /// The name.
         name: Excerpt,
@@ -70,13 +70,13 @@ pub enum HeaderFault {
     /// An empty value.
     #[error("the {what} value is empty")]
     EmptyValue {
-        /// "header" or "query parameter".
+        /// "header", "query parameter" or "cookie".
         what: &'static str,
     },
     /// A value longer than allowed.
     #[error("the {what} value has {bytes} bytes; at most {limit} are allowed")]
     LongValue {
-        /// "header" or "query parameter".
+        /// "header", "query parameter" or "cookie".
         what: &'static str,
         /// Length of the value.
         bytes: usize,
@@ -88,7 +88,7 @@ pub enum HeaderFault {
     /// The value itself is left out: it may be a credential.
     #[error("the {what} value contains the control character {character:?} at byte {position}")]
     ValueCharacter {
-        /// "header" or "query parameter".
+        /// "header", "query parameter" or "cookie".
         what: &'static str,
         /// The character.
         character: char,
@@ -140,6 +140,11 @@ pub fn value(value: &str) -> Result<(), HeaderFault> {
 /// Escapes a value for Envoy format strings: `%` starts a command, `%%` is a literal percent sign.
 pub fn escape_percent(value: &str) -> Cow<'_, str> {
     if value.contains('%') { Cow::Owned(value.replace('%', "%%")) } else { Cow::Borrowed(value) }
+}
+
+/// Checks the name of a cookie; names are case-sensitive and unchanged.
+pub fn cookie_name(name: &str) -> Result<(), HeaderFault> {
+    token("cookie", name)
 }
 
 /// Checks the name of a query parameter; names are case-sensitive and unchanged.

@@ -38,6 +38,7 @@ use crate::features::redirect::{ListenerContext, Redirect};
 use crate::features::remote::Remote;
 use crate::features::retry::RouteRetryPolicy;
 use crate::features::rewrite::Rewrite;
+use crate::features::session::PersistentSession;
 use crate::features::timeout::RouteTimeouts;
 use crate::features::tracing::TracingSettings;
 use crate::features::upstream::{Tuned, UpstreamTls};
@@ -357,6 +358,8 @@ pub struct Forward {
     pub retry: Option<RouteRetryPolicy>,
     /// The hash policy.
     pub hashed: Vec<Hashed>,
+    /// Session persistence.
+    pub session: Option<PersistentSession>,
     /// Redirects of the backend that Envoy follows.
     pub internal_redirect: Option<FollowedRedirects>,
     /// Whether WebSocket upgrades are refused.

@@ -45,6 +45,7 @@ mod reporting;
 mod restarts;
 mod rewrites;
 mod seeing;
+mod sessions;
 mod sets;
 mod silence;
 mod tls;
@@ -108,6 +109,7 @@ fn main() -> ExitCode {
         restarts::stories(),
         rewrites::stories(),
         seeing::stories(),
+        sessions::stories(),
         sets::stories(),
         silence::stories(),
         tls::stories(),

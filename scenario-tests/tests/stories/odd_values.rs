@@ -303,7 +303,15 @@ async fn in_rules(world: World) -> Result<()> {
         rules.push(format!("backendRefs: [{backends}]"));
     }
     rules.push("name: 'Not A Name', backendRefs: [{name: echo, port: 8080}]".to_owned());
-    rules.push("sessionPersistence: {sessionName: a}, backendRefs: [{name: echo, port: 8080}]".to_owned());
+    for session in [
+        "sessionName: a",
+        "absoluteTimeout: 99999h99999h99999h99999h, cookieConfig: {lifetimeType: Permanent}",
+        "type: Header",
+        "type: Header, sessionName: set-cookie",
+        "sessionName: 'a b'",
+    ] {
+        rules.push(format!("sessionPersistence: {{{session}}}, backendRefs: [{{name: echo, port: 8080}}]"));
+    }
     let rule = |(number, rule): (usize, &String)| {
         format!("rules:\n- {{matches: [{{path: {{type: PathPrefix, value: /odd{number}}}}}], {rule}}}")
     };

@@ -182,6 +182,13 @@ pub fn route(key: &ObjectKey, rule: usize, rule_name: Option<&str>, entry: usize
     }
 }
 
+/// Returns the name of the session of a rule that does not set one. It is the same as long as the rule keeps its name,
+/// or its position where it has no name, and clients learn nothing about the route from it.
+pub fn session(key: &ObjectKey, rule: usize, rule_name: Option<&str>) -> String {
+    let hash = blake3::hash(route(key, rule, rule_name, 0).as_bytes()).to_hex();
+    format!("session-{}", &hash[..16])
+}
+
 /// Returns the name of a route of a rule with the same name as an earlier rule.
 pub fn repeated_route(route: &str, rule: usize, entry: usize) -> String {
     format!("{route}/again-{rule}-{entry}")

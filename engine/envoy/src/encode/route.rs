@@ -16,14 +16,14 @@ use envoy_types::pb::envoy::config::route::v3::route_match::{GrpcRouteMatchOptio
 use envoy_types::pb::envoy::config::route::v3::weighted_cluster::{ClusterWeight, cluster_weight};
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
-use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
+use envoy_types::pb::google::protobuf::{Any, BoolValue, UInt32Value};
 use prost::Message;
 
 use super::{any, duration, names, per_filter};
 use crate::features::redirect::{ListenerContext, Redirect, Scheme};
 use crate::features::rewrite::EnvoyPathRewrite;
 use crate::features::tracing::TracingSettings;
-use crate::features::{cookies, filters, ip_filter, local_rate_limit};
+use crate::features::{cookies, filters, ip_filter, local_rate_limit, session};
 use crate::model::{
     Action, FixedResponse, Forward, Like, Match, MatchedPart, NamedMatch, PathMatch, Route, ValueMatch, WeightedBackend,
 };
@@ -59,7 +59,8 @@ pub fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
     let ip_filter = route.ip_filter.iter().map(|filter| (ip_filter::FILTER, any(&filter.encode())));
     let limit = route.rate_limit.iter().map(|limit| (local_rate_limit::FILTER, any(&limit.encode())));
     let cookies = rewrites_cookies(route).then(|| (cookies::FILTER, any(&cookies::encode(&route.cookies))));
-    let own = cors.chain(limit).chain(ip_filter).chain(cookies);
+    let session = session_of(route, listener).map(|config| (session::FILTER, config));
+    let own = cors.chain(limit).chain(ip_filter).chain(cookies).chain(session);
     for (name, config) in own.chain(filters::encoded(&route.filters)) {
         per_filter(PER_FILTER_FIELD, name, &config, &mut bytes);
     }
@@ -72,6 +73,13 @@ pub fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
 /// Checks whether the whole route has rules for cookies.
 fn rewrites_cookies(route: &Route) -> bool {
     matches!(route.action, Action::Forward(_)) && !route.cookies.is_empty()
+}
+
+/// Returns the settings of the sessions of a route that forwards requests.
+fn session_of(route: &Route, listener: ListenerContext) -> Option<Any> {
+    let Action::Forward(forward) = &route.action else { return None };
+    let session = forward.session.as_ref().filter(|_| route.secure_port_at(listener).is_none())?;
+    Some(any(&session.encode(&route.matches.path, listener.https)))
 }
 
 fn route_match(matches: &Match) -> envoy::RouteMatch {

@@ -1,4 +1,4 @@
-//! The HTTP filters that policies configure, in the order of the chain.
+//! The HTTP filters that policies and rules configure, in the order of the chain.
 //!
 //! All of them are in the chain of every listener of a Gateway from the beginning, disabled where no route, host or
 //! route configuration has settings for them. Therefore a policy never changes a listener: connections older than such
@@ -29,6 +29,7 @@ use super::local_rate_limit::LocalLimit;
 use super::metadata::MetadataSettings;
 use super::rbac::Conditions;
 use super::secret_headers::SecretHeaders;
+use super::session::{self, PersistentSession};
 use super::token_bucket::TokenBucketSettings;
 use crate::encode::any;
 
@@ -69,6 +70,8 @@ pub enum Filter {
     Decompressor(Library),
     /// Compression of response bodies.
     Compressor(Library),
+    /// Session persistence.
+    Session,
 }
 
 /// Filters before authentication and authorization: CORS preflight requests carry no credentials.
@@ -78,7 +81,7 @@ pub(crate) const BEFORE: [Filter; 2] = [Filter::Fault, Filter::Cors];
 pub(crate) const ACCESS: [Filter; 6] =
     [Filter::Acl, Filter::DenyResponse, Filter::BasicAuth, Filter::ApiKeyAuth, Filter::Rbac, Filter::LocalRateLimit];
 /// Filters that check or change the content of requests and responses.
-pub(crate) const CONTENT: [Filter; 12] = [
+pub(crate) const CONTENT: [Filter; 13] = [
     Filter::Transformation,
     Filter::Metadata,
     Filter::HeaderMutation,
@@ -91,6 +94,7 @@ pub(crate) const CONTENT: [Filter; 12] = [
     Filter::Compressor(Library::Gzip),
     Filter::Compressor(Library::Brotli),
     Filter::Compressor(Library::Zstd),
+    Filter::Session,
 ];
 
 /// The setting of a filter.
@@ -158,6 +162,7 @@ impl Filter {
             Filter::Compressor(Library::Gzip) => "envoy.filters.http.compressor",
             Filter::Compressor(Library::Brotli) => "envoy.filters.http.compressor.brotli",
             Filter::Compressor(Library::Zstd) => "envoy.filters.http.compressor.zstd",
+            Filter::Session => session::FILTER,
         }
     }
 
@@ -179,7 +184,11 @@ impl Filter {
             | Filter::HeaderMutation
             | Filter::SecretHeaders
             | Filter::Buffer => true,
-            Filter::Fault | Filter::DenyResponse | Filter::Decompressor(_) | Filter::Compressor(_) => false,
+            Filter::Fault
+            | Filter::DenyResponse
+            | Filter::Decompressor(_)
+            | Filter::Compressor(_)
+            | Filter::Session => false,
         }
     }
 
@@ -192,7 +201,11 @@ impl Filter {
             },
             // A disabled filter adds nothing.
             Filter::Metadata | Filter::SecretHeaders => *setting != Setting::Off,
-            Filter::Fault | Filter::DenyResponse | Filter::Decompressor(_) | Filter::Compressor(_) => false,
+            Filter::Fault
+            | Filter::DenyResponse
+            | Filter::Decompressor(_)
+            | Filter::Compressor(_)
+            | Filter::Session => false,
             Filter::Connection
             | Filter::Acl
             | Filter::Cors
@@ -221,6 +234,7 @@ impl Filter {
             Filter::Csrf => any(&CsrfSettings::in_chain()),
             Filter::Decompressor(library) => any(&compression::decompressor(library)),
             Filter::Compressor(library) => any(&compression::compressor(library)),
+            Filter::Session => any(&PersistentSession::in_chain()),
         }
     }
 }

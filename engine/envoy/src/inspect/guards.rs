@@ -41,6 +41,7 @@ fn turns_away(filter: &str) -> bool {
         Filter::Metadata,
         Filter::HeaderMutation,
         Filter::SecretHeaders,
+        Filter::Session,
     ];
     let passive = [chain::GUARD, CORS_FILTER, cookies::FILTER];
     !passive.contains(&filter) && !changes.into_iter().any(|other| other.name() == filter)

@@ -20,6 +20,7 @@ use serde_json::Value;
 use super::conditions::{self, Of, Written};
 use super::filters::{self, Allowed};
 use super::rule::ReadRule;
+use super::session;
 use crate::narrowing::calls::{self, Part};
 use crate::narrowing::{self, Ranked};
 
@@ -41,6 +42,9 @@ pub(crate) fn read<'a>(index: usize, rule: &'a GrpcRule, regexes: &Regexes) -> R
     let backends = rule.backend_refs.as_deref().unwrap_or_default();
     let filters = rule.filters.as_deref().unwrap_or_default();
     let filters = filters::of_rule(filters, Allowed::Grpc, &[], !backends.is_empty(), &mut flaws);
+    let mut ignored = Vec::new();
+    let session = rule.session_persistence.as_ref();
+    let session = session.map(|written| session::read(written, &mut flaws, &mut ignored));
     ReadRule {
         index,
         name: rule.name.as_deref(),
@@ -49,7 +53,9 @@ pub(crate) fn read<'a>(index: usize, rule: &'a GrpcRule, regexes: &Regexes) -> R
         backends,
         timeouts: RouteTimeouts::default(),
         retry: None,
+        session,
         flaws,
+        ignored,
     }
 }
 

@@ -19,8 +19,8 @@ use serde_json::Value;
 
 use super::conditions::{self, Of, Written};
 use super::filters::{self, Allowed};
-use super::retry;
 use super::rule::{ReadRule, rank};
+use super::{retry, session};
 use crate::narrowing::{self, Ranked};
 
 /// Reads a rule.
@@ -42,7 +42,10 @@ pub(crate) fn read<'a>(index: usize, rule: &'a HttpRule, regexes: &Regexes) -> R
     let filters = filters::of_rule(filters, Allowed::Http, &paths, !backends.is_empty(), &mut flaws);
     let timeouts = timeouts(rule, &mut flaws);
     let retry = rule.retry.as_ref().map(|written| retry::read(written, &timeouts, &mut flaws));
-    ReadRule { index, name: rule.name.as_deref(), matches, filters, backends, timeouts, retry, flaws }
+    let mut ignored = Vec::new();
+    let session = rule.session_persistence.as_ref();
+    let session = session.map(|written| session::read(written, &mut flaws, &mut ignored));
+    ReadRule { index, name: rule.name.as_deref(), matches, filters, backends, timeouts, retry, session, flaws, ignored }
 }
 
 fn timeouts(rule: &HttpRule, flaws: &mut Vec<Flaw>) -> RouteTimeouts {

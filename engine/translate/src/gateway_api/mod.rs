@@ -15,6 +15,7 @@ mod retry;
 mod rivals;
 pub(crate) mod route;
 pub(crate) mod rule;
+pub(crate) mod session;
 mod stream;
 pub(crate) mod today;
 pub(crate) mod weighted;

@@ -19,6 +19,7 @@ use holdfast_envoy::model::{
 use holdfast_graph::{ObjectKey, Origins};
 
 use super::filters::Filters;
+use super::session::{self, ReadSession};
 use super::weighted;
 use crate::backend_policy::backend::Sent;
 use crate::narrowing;
@@ -48,8 +49,12 @@ pub(crate) struct ReadRule<'a> {
     pub(crate) timeouts: RouteTimeouts,
     /// The retries.
     pub(crate) retry: Option<RouteRetryPolicy>,
+    /// The session persistence.
+    pub(crate) session: Option<ReadSession>,
     /// The flaws that keep the rule from being served.
     pub(crate) flaws: Vec<Flaw>,
+    /// The flaws of what is not served in a rule that is served.
+    pub(crate) ignored: Vec<Flaw>,
 }
 
 /// The outcome of a rule.
@@ -89,11 +94,11 @@ pub(crate) fn translate(
     let attached = attached.of_rule(object, rule.index, rule.name, &rule.filters.extensions, reader);
     let mut resolved = weighted::resolve(&object.key, &section, rule.backends, Sent::Requests, reader);
     let mirrors = rule.filters.mirrors(&object.key, &section, reader, &mut outcome.faults);
-    let mut flaws = rule.flaws;
+    let (mut flaws, mut ignored) = (rule.flaws, rule.ignored);
     flaws.extend(std::mem::take(&mut resolved.flaws));
-    outcome.faults.extend(flaws.iter().map(|flaw| {
-        Fault::new(&object.key, Class::Invalid, format!("{field}.{}", flaw.field), "UnsupportedValue", &flaw.message)
-    }));
+    let default_name = || names::session(&object.key, rule.index, rule.name);
+    let session = rule.session.and_then(|read| session::of_rule(read, &resolved.backends, default_name, &mut ignored));
+    outcome.faults.extend(faults_of(object, &field, &flaws, &ignored));
     outcome.faults.extend(resolved.faults.iter().cloned());
     outcome.faults.extend(attached.faults.iter().cloned());
     outcome.of_policies = (!attached.keys.is_empty()).then(|| attached.merged.origins.clone());
@@ -123,7 +128,7 @@ pub(crate) fn translate(
         (None, Some((_, response))) => Action::Respond(response.clone()),
         (None, None) => {
             let (rewrite, timeouts, retry) = (rule.filters.rewrite, rule.timeouts, rule.retry);
-            let forward = Forward { rewrite, timeouts, retry, mirrors, ..Forward::default() };
+            let forward = Forward { rewrite, timeouts, retry, mirrors, session, ..Forward::default() };
             forward_or_answer(&place, resolved, forward, rule.backends.is_empty(), settings, &mut outcome)
         }
     };
@@ -144,6 +149,22 @@ pub(crate) fn translate(
         outcome.routes.push(route);
     }
     outcome
+}
+
+/// Returns the faults of the fields of a rule: its flaws, or of a rule that is served what is ignored in it.
+fn faults_of<'a>(
+    object: &'a Object,
+    rule: &'a str,
+    flaws: &'a [Flaw],
+    ignored: &'a [Flaw],
+) -> impl Iterator<Item = Fault> + 'a {
+    let (class, reason, found) = match flaws {
+        [] => (Class::Ignored, "NotServed", ignored),
+        flaws => (Class::Invalid, "UnsupportedValue", flaws),
+    };
+    found.iter().map(move |Flaw { field, message }| {
+        Fault::new(&object.key, class, format!("{rule}.{field}"), reason, message.clone())
+    })
 }
 
 /// Translates a rule with a policy that cannot be enforced: it is replaced by a direct response.
@@ -248,7 +269,9 @@ pub(crate) fn nothing_known<'a>(index: usize, name: Option<&'a str>) -> ReadRule
         backends: &[],
         timeouts,
         retry: None,
+        session: None,
         flaws: Vec::new(),
+        ignored: Vec::new(),
     }
 }
 

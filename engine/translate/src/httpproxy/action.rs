@@ -397,6 +397,7 @@ fn forward(
         timeouts: RouteTimeouts { request: Some(request), backend_request: None, idle },
         retry,
         hashed,
+        session: None,
         internal_redirect,
         no_websockets: route.enable_websockets != Some(true),
     })

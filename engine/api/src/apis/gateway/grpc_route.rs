@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::references::BackendRef;
 use super::route::{self, RouteRule};
+use super::session::SessionPersistence;
 use crate::apis::Body;
 use crate::apis::decode::Found;
 
@@ -26,6 +27,8 @@ pub struct GrpcRule {
     pub filters: Option<Vec<HttpRouteRulesFilters>>,
     /// Backends.
     pub backend_refs: Option<Vec<BackendRef>>,
+    /// Session persistence, a field of the experimental channel.
+    pub session_persistence: Option<SessionPersistence>,
 }
 
 impl RouteRule for GrpcRule {

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::references::BackendRef;
 use super::route::{self, RouteRule};
+use super::session::SessionPersistence;
 use crate::apis::Body;
 use crate::apis::decode::Found;
 
@@ -29,6 +30,8 @@ pub struct HttpRule {
     pub timeouts: Option<HttpRouteRulesTimeouts>,
     /// Retries, a field of the experimental channel.
     pub retry: Option<HttpRetry>,
+    /// Session persistence, a field of the experimental channel.
+    pub session_persistence: Option<SessionPersistence>,
 }
 
 /// Retries of the requests of a rule.

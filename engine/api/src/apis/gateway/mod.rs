@@ -13,6 +13,7 @@ pub mod listener_set;
 pub mod references;
 pub mod route;
 mod rule_protection;
+pub mod session;
 pub mod stream_route;
 pub(in crate::apis) mod unserved;
 

@@ -11,7 +11,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::references::{BackendRef, ParentRef};
-use super::unserved;
 use crate::apis::decode::Found;
 use crate::apis::misspelt;
 use crate::apis::protection::{Declare, Sheet, readable};
@@ -230,8 +229,7 @@ fn guards<R: RouteRule>(rule: &Value) -> Option<Box<R>> {
     let backends = written.get("backendRefs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let is_filtered = backends.iter().any(has_filters);
     let declared = Sheet::of(&R::default(), false);
-    let is_free = |field: &str| declared.is_free(field) || unserved::is_of_rules(field);
-    readable(written, |field| is_free(field) && !(is_filtered && field == "backendRefs")).map(Box::new)
+    readable(written, |field| declared.is_free(field) && !(is_filtered && field == "backendRefs")).map(Box::new)
 }
 
 /// Decodes `spec` of a route.
@@ -351,7 +349,7 @@ fn readable_matches<R: RouteRule>(rule: &Value) -> (Vec<Value>, bool) {
         }
         None | Some(Value::Null) => {
             // An unknown field may be meant as the matches.
-            let is_own = |field: &UnknownField| !field.path.contains(['.', '[']) && !unserved::is_of_rules(&field.path);
+            let is_own = |field: &UnknownField| !field.path.contains(['.', '[']);
             let is_lost = typed::read::<R>(rule).unknown.iter().any(is_own);
             let is_misspelt =
                 |name: &String| name != MATCHES && misspelt::similar(name, [MATCHES].into_iter()).is_some();

@@ -16,28 +16,31 @@ use crate::apis::protection::{self, Declare, HOST, Names, Rule, Sheet, Way};
 
 const MATCHES: &str = "selects the requests; if requests move between rules, the audit compares these rules";
 const BACKENDS: &str = "where requests go; each is checked against today's Services, Backends and grants";
+const SESSION: &str = "which endpoint of a backend a client gets; it never adds a backend";
 const STREAM_BACKENDS: &str =
     "where connections go; each is checked against the Services, Backends and grants of today";
 
 impl Declare for HttpRule {
     fn declare(&self, sheet: &mut Sheet) {
-        let HttpRule { name, matches, filters, backend_refs, timeouts, retry } = self;
+        let HttpRule { name, matches, filters, backend_refs, timeouts, retry, session_persistence } = self;
         sheet.free("name", "the name by which rules of two versions are compared", name);
         sheet.free("matches", MATCHES, matches);
         filters_of(filters.as_deref().unwrap_or_default(), sheet);
         backends_of(backend_refs.as_deref().unwrap_or_default(), sheet);
         sheet.free("timeouts", "how long requests may take", timeouts);
         sheet.free("retry", "how often a backend is tried", retry);
+        sheet.free("sessionPersistence", SESSION, session_persistence);
     }
 }
 
 impl Declare for GrpcRule {
     fn declare(&self, sheet: &mut Sheet) {
-        let GrpcRule { name, matches, filters, backend_refs } = self;
+        let GrpcRule { name, matches, filters, backend_refs, session_persistence } = self;
         sheet.free("name", "the name by which rules of two versions are compared", name);
         sheet.free("matches", MATCHES, matches);
         filters_of(filters.as_deref().unwrap_or_default(), sheet);
         backends_of(backend_refs.as_deref().unwrap_or_default(), sheet);
+        sheet.free("sessionPersistence", SESSION, session_persistence);
     }
 }
 

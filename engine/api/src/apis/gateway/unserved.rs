@@ -5,21 +5,14 @@ use holdfast_graph::ObjectKey;
 use super::GROUP;
 
 /// The kind of the object, and the path of the field without indexes.
-const FIELDS: [(&str, &str); 8] = [
+const FIELDS: [(&str, &str); 6] = [
     ("Gateway", "spec.defaultScope"),
-    ("GRPCRoute", "spec.rules[].sessionPersistence"),
     ("GRPCRoute", "spec.useDefaultGateways"),
-    ("HTTPRoute", "spec.rules[].sessionPersistence"),
     ("HTTPRoute", "spec.useDefaultGateways"),
     ("TCPRoute", "spec.useDefaultGateways"),
     ("TLSRoute", "spec.useDefaultGateways"),
     ("UDPRoute", "spec.useDefaultGateways"),
 ];
-
-/// Returns whether a field of a rule is known and not served; none of these fields protects requests.
-pub(super) fn is_of_rules(name: &str) -> bool {
-    FIELDS.iter().any(|(_, path)| path.strip_prefix("spec.rules[].") == Some(name))
-}
 
 /// Returns whether a field that the decoded type does not have is a field of Gateway API.
 pub(in crate::apis) fn is_unserved(object: &ObjectKey, field: &str) -> bool {
