@@ -71,7 +71,8 @@ impl Fault {
 
     /// Returns whether the fault is a reference to a backend that does not exist or may not be used.
     pub fn is_missing_backend(&self) -> bool {
-        let of_reference = OF_REFERENCES.contains(&self.reason) && self.field.contains("backendRefs[");
+        let names_backend = self.field.contains("backendRefs[") || self.field.contains(".externalAuth.backendRef");
+        let of_reference = OF_REFERENCES.contains(&self.reason) && names_backend;
         self.class == Class::Referential && (OF_BACKENDS.contains(&self.reason) || of_reference)
     }
 }

@@ -41,7 +41,7 @@ pub struct Check {
     pub headers: BTreeMap<String, String>,
     /// Context extensions of the route; over gRPC only.
     pub context: BTreeMap<String, String>,
-    /// The body, or the beginning of it; over gRPC only.
+    /// The body, or the beginning of it.
     pub body: String,
 }
 
@@ -81,7 +81,9 @@ impl Authorizer {
             let headers = request.headers().iter();
             let headers =
                 headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));
-            let check = Check { path: request.uri().to_string(), headers: headers.collect(), ..Check::default() };
+            let body = String::from_utf8_lossy(request.body()).into_owned();
+            let (path, headers) = (request.uri().to_string(), headers.collect());
+            let check = Check { path, headers, body, ..Check::default() };
             let may_pass = check.may_pass();
             lock(&noted).push(check);
             let response = Response::builder().status(if may_pass { 200 } else { REFUSED });

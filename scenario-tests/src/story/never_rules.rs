@@ -11,6 +11,7 @@ use holdfast_api::apis::gateway::route::RuleEntry;
 use holdfast_api::apis::{Body, kinds};
 use holdfast_check::header::modifiable_name;
 use holdfast_engine::engine::Event;
+use holdfast_envoy::encode::names::{EXTERNAL_AUTH, kind_of_filter};
 use holdfast_graph::ObjectKey;
 use holdfast_test_support::scopes::ScopeSeen;
 use holdfast_xds::{ResourceType, Snapshot};
@@ -32,6 +33,10 @@ pub(super) fn protected(stage: &StoryStage, envoy: &Envoy, route: &Route, key: &
     let filters = written(&rule.filters);
     if filters.iter().any(|filter| filter["requestRedirect"]["scheme"] == "https") {
         lost("the redirect to https that is desired");
+    }
+    let is_authorized = || route.typed_per_filter_config.keys().any(|name| kind_of_filter(name) == EXTERNAL_AUTH);
+    if filters.iter().any(|filter| filter["type"] == "ExternalAuth") && !is_authorized() {
+        lost("the external authorization that is desired");
     }
     if filters.iter().any(|filter| filter["urlRewrite"]["hostname"].is_string())
         && action.host_rewrite_specifier.is_none()

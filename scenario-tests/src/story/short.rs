@@ -271,6 +271,12 @@ fn rule(namespace: &str, entry: &Value) -> Value {
     if let Some(scheme) = entry.get("redirect") {
         filters.push(json!({ "type": "RequestRedirect", "requestRedirect": { "scheme": scheme } }));
     }
+    if let Some(server) = entry.get("auth").and_then(Value::as_str) {
+        let (own, name) = server.split_once('/').unwrap_or((namespace, server));
+        let server = json!({ "name": name, "namespace": own, "port": 80 });
+        let auth = json!({ "protocol": "GRPC", "backendRef": server, "grpc": {} });
+        filters.push(json!({ "type": "ExternalAuth", "externalAuth": auth }));
+    }
     filters.extend(super::short_policies::extensions(entry));
     if let Some(name) = entry.get("named") {
         rule.insert("name".into(), name.clone());

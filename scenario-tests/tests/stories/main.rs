@@ -15,6 +15,7 @@ mod envoys;
 mod examples;
 mod explain;
 mod expressions;
+mod external_auth;
 mod fallback;
 mod files;
 mod filters;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         examples::stories(),
         explain::stories(),
         expressions::stories(),
+        external_auth::stories(),
         fallback::stories(),
         files::stories(),
         filters::stories(),

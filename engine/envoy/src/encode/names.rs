@@ -228,10 +228,18 @@ pub fn proxy_auth_filter(service: &ObjectKey, fail_open: bool) -> String {
     owned_filter("ext_auth", service, fail_open)
 }
 
+/// Returns the name of an authorization filter of HTTPRoutes, from a digest of its settings.
+pub fn external_auth_filter(settings: &str) -> String {
+    format!("{EXTERNAL_AUTH}/{settings}")
+}
+
 /// Returns the name of the JWT filter of an HTTPProxy.
 pub fn proxy_jwt_filter(proxy: &ObjectKey) -> String {
     owned_filter("jwt", proxy, false)
 }
+
+/// The kind of the authorization filters of HTTPRoutes; see [`kind_of_filter`].
+pub const EXTERNAL_AUTH: &str = "external_auth";
 
 fn owned_filter(filter: &str, owner: &ObjectKey, fail_open: bool) -> String {
     let open = if fail_open { "/open" } else { "" };
@@ -346,6 +354,7 @@ mod tests {
         assert_eq!(kind_of_filter(&extension_filter("ratelimit", &owner, true)), "ratelimit");
         assert_eq!(kind_of_filter(&extension_filter("oauth2/tokens", &owner, false)), "oauth2");
         assert_eq!(kind_of_filter(&proxy_auth_filter(&owner, true)), "ext_auth");
+        assert_eq!(kind_of_filter(&external_auth_filter("0123")), EXTERNAL_AUTH);
         assert_eq!(kind_of_filter(&proxy_jwt_filter(&owner)), "jwt");
         for own in [Filter::Acl, Filter::Buffer] {
             assert_eq!(kind_of_filter(own.name()), own.name());

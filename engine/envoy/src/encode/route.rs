@@ -158,11 +158,13 @@ fn exact(text: &str) -> StringMatcher {
     StringMatcher { match_pattern: Some(MatchPattern::Exact(text.to_owned())), ..Default::default() }
 }
 
-fn by_regex(pattern: &str) -> StringMatcher {
+/// Returns a matcher of the whole text by a regular expression.
+pub(crate) fn by_regex(pattern: &str) -> StringMatcher {
     StringMatcher { match_pattern: Some(MatchPattern::SafeRegex(regex(pattern))), ..Default::default() }
 }
 
-fn regex(pattern: &str) -> RegexMatcher {
+/// Returns a regular expression.
+pub(crate) fn regex(pattern: &str) -> RegexMatcher {
     RegexMatcher { regex: pattern.to_owned(), ..Default::default() }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use envoy_types::pb::envoy::config::common::mutation_rules::v3::HeaderMutationRules;
 use envoy_types::pb::envoy::config::core::v3::{ApiVersion, HeaderValue};
 use envoy_types::pb::envoy::extensions::filters::http::ext_authz::v3::ext_authz::Services;
 use envoy_types::pb::envoy::extensions::filters::http::ext_authz::v3::{
@@ -13,14 +14,15 @@ use envoy_types::pb::envoy::extensions::filters::http::ext_authz::v3::{
 };
 use envoy_types::pb::envoy::r#type::matcher::v3::ListStringMatcher;
 use envoy_types::pb::envoy::r#type::v3::HttpStatus;
-use envoy_types::pb::google::protobuf::Any;
+use envoy_types::pb::google::protobuf::{Any, BoolValue};
 use holdfast_graph::ObjectKey;
+use holdfast_xds::Version;
 use prost::{Message, Name};
 
 use super::Flaw;
 use super::call_options::{CallOptions, HTTP_FAILURES};
 use super::remote::Remote;
-use crate::encode;
+use crate::encode::{self, names};
 use crate::model::Like;
 
 /// Maximum number of entries in the context of a route, and in a list of headers.
@@ -33,6 +35,11 @@ pub const STAT_PREFIX_BYTES_MAX: usize = 256;
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_millis(200);
 /// The status of requests that are rejected because the server did not answer.
 const STATUS_ON_ERROR: i32 = 403;
+
+/// Every name of a header except those of pseudo headers, as a regular expression.
+const NO_PSEUDO_HEADER: &str = "[^:].*";
+/// Headers that describe the body of a response, as a regular expression.
+const CONTENT_HEADERS: &str = "content-.*";
 
 /// Field number of `ExtAuthzPerRoute.check_settings`.
 const CHECK_SETTINGS_FIELD: u32 = 2;
@@ -86,6 +93,9 @@ pub struct OverHttp {
     pub added: Vec<(Arc<str>, Arc<str>)>,
     /// Headers of the server's response that are forwarded to backends.
     pub to_backend: Vec<Like>,
+    /// Whether all headers of the server's response are forwarded to backends, except those that describe its message
+    /// or its connection, and those that direct Envoy; then the list is empty.
+    pub all_to_backend: bool,
     /// Headers of the server's response that clients receive when they are denied; all where the list is empty.
     pub to_client: Vec<Like>,
     /// Headers of the server's response that clients receive when they are allowed.
@@ -115,6 +125,13 @@ pub struct RouteExtAuth {
 }
 
 impl AuthServer {
+    /// Returns the server with a name that is derived from all of its settings: no two servers have the same name, and
+    /// all routes with the same settings share one filter.
+    pub fn named_by_settings(self) -> Self {
+        let settings = Version::of(&self.encode().encode_to_vec());
+        Self { name: names::external_auth_filter(&settings.to_string()).into(), ..self }
+    }
+
     /// Validates the settings; every unusable one is a flaw.
     pub fn check(&self) -> Vec<Flaw> {
         let mut flaws = Vec::new();
@@ -129,8 +146,14 @@ impl AuthServer {
             }
         };
         list("headers", &self.headers);
-        if let AuthProtocol::Http(OverHttp { path_prefix, to_backend, to_client, to_client_on_success, added }) =
-            &self.spoken
+        if let AuthProtocol::Http(OverHttp {
+            path_prefix,
+            to_backend,
+            to_client,
+            to_client_on_success,
+            added,
+            all_to_backend: _,
+        }) = &self.spoken
         {
             list("toBackend", to_backend);
             list("toClient", to_client);
@@ -172,7 +195,10 @@ impl AuthServer {
                     ..Default::default()
                 }),
                 authorization_response: Some(AuthorizationResponse {
-                    allowed_upstream_headers: likes(&http.to_backend),
+                    allowed_upstream_headers: match http.all_to_backend {
+                        true => Some(ListStringMatcher { patterns: vec![encode::route::by_regex(NO_PSEUDO_HEADER)] }),
+                        false => likes(&http.to_backend),
+                    },
                     allowed_client_headers: likes(&http.to_client),
                     allowed_client_headers_on_success: likes(&http.to_client_on_success),
                     ..Default::default()
@@ -181,6 +207,7 @@ impl AuthServer {
                 ..Default::default()
             }),
         };
+        let forwards_all = matches!(&self.spoken, AuthProtocol::Http(http) if http.all_to_backend);
         ExtAuthz {
             transport_api_version: ApiVersion::V3.into(),
             failure_mode_allow: self.fail_open,
@@ -191,10 +218,22 @@ impl AuthServer {
             clear_route_cache: false,
             status_on_error: Some(HttpStatus { code: self.status_on_error.map_or(STATUS_ON_ERROR, i32::from) }),
             include_peer_certificate: true,
+            decoder_header_mutation_rules: forwards_all.then(forwarded),
             allowed_headers: likes(&self.headers),
             services: Some(services),
             ..Default::default()
         }
+    }
+}
+
+/// Returns the headers of a response that may be set in the request: not `host`, and none with which Envoy is directed
+/// (Envoy's defaults), and none that describes the message or the connection of the response itself.
+fn forwarded() -> HeaderMutationRules {
+    let names: Vec<&str> = holdfast_check::header::FRAMING.into_iter().chain([CONTENT_HEADERS]).collect();
+    HeaderMutationRules {
+        disallow_system: Some(BoolValue { value: true }),
+        disallow_expression: Some(encode::route::regex(&names.join("|"))),
+        ..Default::default()
     }
 }
 

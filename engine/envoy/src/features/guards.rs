@@ -27,6 +27,8 @@ use crate::encode::any;
 pub enum GuardKind {
     /// External authorization.
     ExtAuth,
+    /// External authorization by a filter of the rule itself.
+    RuleAuth,
     /// JWT authentication.
     Jwt,
     /// Global rate limiting.
@@ -42,6 +44,9 @@ pub enum GuardKind {
 pub struct Guards {
     /// External authorization of requests.
     pub ext_auth: Option<RouteExtAuth>,
+    /// External authorization that the rule of a route requires itself, in addition to that of policies: neither
+    /// replaces or disables the other.
+    pub rule_auth: Option<RouteExtAuth>,
     /// The token that requests must carry.
     pub jwt: Option<RouteJwt>,
     /// The global rate limit of requests.
@@ -68,8 +73,8 @@ pub struct Above {
 impl Guards {
     /// Returns whether nothing is set at this level.
     pub fn is_empty(&self) -> bool {
-        let Self { ext_auth, jwt, rate_limit, ext_proc, oauth2, off, above: _ } = self;
-        let no_services = ext_auth.is_none() && ext_proc.is_none() && oauth2.is_none();
+        let Self { ext_auth, rule_auth, jwt, rate_limit, ext_proc, oauth2, off, above: _ } = self;
+        let no_services = ext_auth.is_none() && rule_auth.is_none() && ext_proc.is_none() && oauth2.is_none();
         no_services && jwt.is_none() && rate_limit.is_none() && off.is_empty()
     }
 
@@ -119,7 +124,9 @@ impl Guards {
         let mut settings: Vec<(String, Any)> = Vec::new();
         settings.extend(demanded.map(|demanded| (GUARD.to_owned(), demanded)));
         settings.extend(self.above.replaced.iter().map(|name| (name.to_string(), off())));
-        settings.extend(self.ext_auth.iter().map(|auth| (auth.server.name.to_string(), auth.encode())));
+        settings.extend(
+            self.ext_auth.iter().chain(&self.rule_auth).map(|auth| (auth.server.name.to_string(), auth.encode())),
+        );
         settings.extend(self.oauth2.iter().map(|oauth2| (oauth2.login.name.to_string(), any(&oauth2.encode()))));
         settings.extend(self.tokens().chain(&self.jwt).map(|jwt| (jwt.filter.name.to_string(), any(&jwt.encode()))));
         settings.extend(self.rate_limit.iter().map(|limit| (limit.service.name.to_string(), any(&limit.encode()))));
@@ -135,6 +142,8 @@ impl Guards {
     /// Returns the guards that are set here, each with its filter.
     fn set(&self) -> Vec<(GuardKind, ChainFilter)> {
         let ext_auth = self.ext_auth.iter().map(|auth| (GuardKind::ExtAuth, ChainFilter::ExtAuth(auth.server.clone())));
+        let rule_auth = self.rule_auth.iter();
+        let rule_auth = rule_auth.map(|auth| (GuardKind::RuleAuth, ChainFilter::ExtAuth(auth.server.clone())));
         let jwt = self.jwt.iter().map(|jwt| (GuardKind::Jwt, ChainFilter::Jwt(jwt.filter.clone())));
         let limit = self.rate_limit.iter();
         let limit = limit.map(|limit| (GuardKind::RateLimit, ChainFilter::RateLimit(limit.service.clone())));
@@ -144,7 +153,7 @@ impl Guards {
         let login = login.map(|oauth2| (GuardKind::OAuth2, ChainFilter::OAuth2(oauth2.login.clone())));
         // A level with another login also has the tokens of that login.
         let tokens = self.tokens().map(|token| (GuardKind::OAuth2, ChainFilter::Jwt(token.filter.clone())));
-        ext_auth.chain(login).chain(tokens).chain(jwt).chain(limit).chain(shown).collect()
+        ext_auth.chain(rule_auth).chain(login).chain(tokens).chain(jwt).chain(limit).chain(shown).collect()
     }
 
     /// Returns the tokens that users must have after login.

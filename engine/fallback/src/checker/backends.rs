@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::section::ObjectSection;
+use holdfast_envoy::features::remote::Remote;
 use holdfast_envoy::model::{Action, EndpointSource, Route};
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::overlay::Overlay;
@@ -33,12 +34,18 @@ pub(super) fn check(key: &ObjectKey, plan: &RoutePlan, overlay: &Overlay, today:
     found
 }
 
-/// Returns the backends that a route forwards requests or mirrored requests to.
+/// Returns the backends that a route forwards requests or mirrored requests to, and the server of its own filter.
 pub(super) fn of(route: &Route) -> Vec<&EndpointSource> {
-    let Action::Forward(forward) = &route.action else { return Vec::new() };
-    let backends = forward.backends.iter().filter_map(|weighted| weighted.backend.as_ref());
-    let copies = forward.mirrors.iter().map(|mirror| &mirror.backend);
-    backends.chain(copies).map(|backend| &backend.place).collect()
+    let server = route.guards.rule_auth.as_ref().and_then(|auth| match &auth.server.remote {
+        Remote::Backend(backend) => Some(backend),
+        Remote::Group(_) | Remote::Host(_) => None,
+    });
+    let forward = if let Action::Forward(forward) = &route.action { Some(&**forward) } else { None };
+    let backends = forward.into_iter().flat_map(|forward| {
+        let backends = forward.backends.iter().filter_map(|weighted| weighted.backend.as_ref());
+        backends.chain(forward.mirrors.iter().map(|mirror| &mirror.backend))
+    });
+    backends.chain(server).map(|backend| &backend.place).collect()
 }
 
 /// Returns why a route must not forward requests to a backend now; `None` if it may.

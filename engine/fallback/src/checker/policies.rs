@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::filter::RouteFilter;
 use holdfast_api::apis::gateway::route::{RouteRule as _, RuleEntry};
 use holdfast_api::apis::kgateway::GROUP;
 use holdfast_api::apis::kinds;
@@ -227,7 +228,7 @@ pub(super) fn of_rules(object: &Object, today: &Today<'_>) -> Vec<BTreeSet<Objec
 /// Returns the name of a rule, and the policies that it names.
 fn rule(object: &Object, index: usize) -> (Option<Arc<str>>, Vec<ObjectKey>) {
     let namespace = &*object.key.namespace;
-    let named = |filters: &[gateway_api::httproutes::HttpRouteRulesFilters]| {
+    let named = |filters: &[RouteFilter]| {
         let references = filters.iter().filter_map(|filter| filter.extension_ref.as_ref());
         let policies =
             references.filter(|reference| reference.group == GROUP && reference.kind == kinds::TRAFFIC_POLICY);

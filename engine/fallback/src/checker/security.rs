@@ -7,11 +7,9 @@
 
 use std::collections::BTreeSet;
 
-use gateway_api::httproutes::{
-    HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersRequestRedirectScheme as Written,
-    HttpRouteRulesFiltersType as Kind,
-};
+use gateway_api::httproutes::HttpRouteRulesFiltersRequestRedirectScheme as Written;
 use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::filter::{FilterType as Kind, RouteFilter as Filter};
 use holdfast_api::apis::gateway::route::{RouteRule as Filtered, RuleEntry};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
@@ -31,6 +29,8 @@ use super::{About, Objection};
 struct Security {
     /// The CORS filter with the origins that may read responses, in its written form.
     cors: Option<String>,
+    /// The filter for external authorization, in its written form.
+    auth: Option<String>,
     /// Whether the host header of clients is overwritten.
     rewrites_host: bool,
     /// Headers that clients cannot supply.
@@ -62,6 +62,7 @@ impl Security {
             let Filter {
                 cors,
                 extension_ref,
+                external_auth,
                 request_header_modifier,
                 request_mirror: _,
                 request_redirect,
@@ -70,6 +71,8 @@ impl Security {
                 url_rewrite,
             } = filter;
             security.cors = cors.as_ref().map(|cors| format!("{cors:?}")).or(security.cors);
+            let has_auth = external_auth.is_some() || *r#type == Kind::ExternalAuth;
+            security.auth = has_auth.then(|| format!("{external_auth:?}")).or(security.auth);
             if let Some(edits) = request_header_modifier {
                 let removed = edits.remove.iter().flatten().map(String::as_str);
                 let overwritten = edits.set.iter().flatten().map(|header| header.name.as_str());
@@ -95,6 +98,8 @@ impl Security {
         let mut of_all: Option<BTreeSet<String>> = None;
         for own in backends.map(Self::written) {
             self.extensions.extend(own.extensions);
+            // No version has the authorization of a single backend.
+            self.extensions.extend(own.auth);
             of_all = Some(match of_all {
                 Some(known) => known.intersection(&own.cleansed).cloned().collect(),
                 None => own.cleansed,
@@ -114,6 +119,10 @@ impl Security {
         };
         if self.tls_only && plain && !to_tls {
             return Some("the redirect to https".into());
+        }
+        // A redirect is for authorized requests only, too.
+        if self.auth.is_some() && !(self.auth == then.written.auth && is_authorized(route)) {
+            return Some("external authorization".into());
         }
         if !matches!(route.action, Action::Forward(_)) {
             return None;
@@ -157,6 +166,11 @@ impl Security {
         let name = self.withheld.iter().find(|name| kept(&route.response_headers, name))?;
         Some(format!("the removal of response header {name:?}"))
     }
+}
+
+/// Checks whether a server has to allow each request of a route, as a filter of its rule.
+fn is_authorized(route: &Route) -> bool {
+    route.guards.rule_auth.as_ref().is_some_and(|auth| !auth.server.fail_open)
 }
 
 /// Properties of a served route besides its own content.

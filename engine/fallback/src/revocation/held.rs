@@ -87,7 +87,7 @@ impl HeldRoute<'_, '_, '_> {
         if of_gateway.closed {
             return false;
         }
-        if meanwhile::goes_on(revocation, held, plan, &of_gateway) {
+        if meanwhile::goes_on(revocation, held, (object, plan), &of_gateway) {
             return true;
         }
         let wanted = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name());

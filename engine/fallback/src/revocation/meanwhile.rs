@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use holdfast_api::object::Object;
 use holdfast_envoy::features::filters::{self, Guarding};
 use holdfast_envoy::inspect::guards::in_force;
 use holdfast_envoy::model::Action;
@@ -37,7 +38,7 @@ pub(super) fn trying<'a>(revocation: &Revocation<'a, '_>, kind: ResourceType, na
 pub(super) fn goes_on(
     revocation: &Revocation<'_, '_>,
     held: &Held<'_>,
-    plan: &RoutePlan,
+    (object, plan): (&Object, &RoutePlan),
     today: &GatewayGuards,
 ) -> bool {
     let Some(form) = held.meanwhile.and_then(|trying| trying.forms.get(held.route.configuration)) else {
@@ -65,7 +66,9 @@ pub(super) fn goes_on(
     let kinds_then = held.route.guards_in_force();
     wanted.iter().all(|rendered| {
         let route = &rendered.route;
-        if matches!(route.action, Action::Respond(_)) && !plan.policies.is_empty() {
+        // The policy or filter that guards the route may be the reason of the response.
+        let is_guarded = || !plan.policies.is_empty() || object.body.names_guard(Some(route.precedence.rule));
+        if matches!(route.action, Action::Respond(_)) && is_guarded() {
             return false;
         }
         let guards = route.guards.under(&today.levels).guarding();

@@ -5,17 +5,19 @@
 use std::sync::Arc;
 
 use gateway_api::httproutes::{
-    HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersCors, HttpRouteRulesFiltersRequestMirror,
-    HttpRouteRulesFiltersRequestRedirect, HttpRouteRulesFiltersRequestRedirectPathType as RedirectPathType,
-    HttpRouteRulesFiltersRequestRedirectScheme as RedirectScheme, HttpRouteRulesFiltersType as Type,
-    HttpRouteRulesFiltersUrlRewrite, HttpRouteRulesFiltersUrlRewritePathType as RewritePathType,
+    HttpRouteRulesFiltersCors, HttpRouteRulesFiltersRequestMirror, HttpRouteRulesFiltersRequestRedirect,
+    HttpRouteRulesFiltersRequestRedirectPathType as RedirectPathType,
+    HttpRouteRulesFiltersRequestRedirectScheme as RedirectScheme, HttpRouteRulesFiltersUrlRewrite,
+    HttpRouteRulesFiltersUrlRewritePathType as RewritePathType,
 };
+use holdfast_api::apis::gateway::filter::{FilterType as Type, RouteFilter as Filter};
 use holdfast_api::apis::gateway::references::BackendRef;
 use holdfast_api::apis::kgateway;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Fault, at};
 use holdfast_envoy::features::Flaw;
 use holdfast_envoy::features::cors::{CorsSettings, MAX_AGE_DEFAULT, MAX_AGE_MIN};
+use holdfast_envoy::features::ext_auth::RouteExtAuth;
 use holdfast_envoy::features::headers::HeaderEdits;
 use holdfast_envoy::features::mirror::{Mirror, RequestShare};
 use holdfast_envoy::features::redirect::{Redirect, Scheme};
@@ -23,7 +25,8 @@ use holdfast_envoy::features::rewrite::{PathRewrite, Rewrite};
 use holdfast_envoy::model::PathMatch;
 use holdfast_graph::{ObjectKey, Role};
 
-use crate::backend_policy::backend::{self, Reference, Referrer, Sent};
+use super::external_auth::{self, AuthFilter};
+use crate::backend_policy::backend::{self, Reference, Referrer, Refused, Sent};
 use crate::reader::Reader;
 
 /// kgateway kinds that filters may name.
@@ -31,7 +34,8 @@ const EXTENSIONS: [&str; 2] = [kinds::TRAFFIC_POLICY, kinds::DIRECT_RESPONSE];
 /// Filters of one rule or backend; same limit as in the CRD.
 const FILTERS_MAX: usize = 16;
 
-/// The filters of a rule. Mirrors are resolved later, since a mirror with a missing backend does not break its rule.
+/// The filters of a rule. Mirrors and the authorization server are resolved later: a mirror with a missing backend does
+/// not break its rule, and a missing server is a missing reference.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filters {
     pub(crate) request_headers: HeaderEdits,
@@ -39,12 +43,26 @@ pub(crate) struct Filters {
     pub(crate) redirect: Option<Redirect>,
     pub(crate) rewrite: Rewrite,
     pub(crate) cors: Option<CorsSettings>,
+    /// External authorization: index and settings.
+    auth: Option<(usize, AuthFilter)>,
     mirrors: Vec<(usize, HttpRouteRulesFiltersRequestMirror, RequestShare)>,
     /// Policies and direct responses that the rule names: index, group, kind and name.
     pub(crate) extensions: Vec<(usize, String, String, String)>,
 }
 
 impl Filters {
+    /// Returns the external authorization of requests; an error if the server cannot be used, which closes the rule.
+    pub(crate) fn auth(
+        &self,
+        route: &ObjectKey,
+        section: &str,
+        reader: &mut Reader<'_>,
+    ) -> Result<Option<RouteExtAuth>, Box<Refused>> {
+        let Some((index, auth)) = &self.auth else { return Ok(None) };
+        let field = format!("spec.{section}.filters[{index}].externalAuth.backendRef");
+        auth.resolve(route, section, &field, reader).map(Some)
+    }
+
     /// Resolves the mirrors. A mirror with a missing backend is dropped and reported, as Gateway API requires.
     pub(crate) fn mirrors(
         &self,
@@ -108,7 +126,8 @@ pub(crate) fn of_rule(
             continue;
         }
         seen.push(&filter.r#type);
-        if allowed == Allowed::Grpc && matches!(filter.r#type, Type::RequestRedirect | Type::UrlRewrite | Type::Cors) {
+        let only_http = [Type::RequestRedirect, Type::UrlRewrite, Type::Cors, Type::ExternalAuth];
+        if allowed == Allowed::Grpc && only_http.contains(&filter.r#type) {
             flaws.push(Flaw::new(
                 format!("{field}.type"),
                 format!("a GRPCRoute does not support filters of type {}", type_name(&filter.r#type)),
@@ -141,6 +160,7 @@ fn foreign_fields(filter: &Filter) -> Vec<Flaw> {
         ("requestRedirect", Type::RequestRedirect, filter.request_redirect.is_some()),
         ("urlRewrite", Type::UrlRewrite, filter.url_rewrite.is_some()),
         ("cors", Type::Cors, filter.cors.is_some()),
+        ("externalAuth", Type::ExternalAuth, filter.external_auth.is_some()),
         ("extensionRef", Type::ExtensionRef, filter.extension_ref.is_some()),
     ];
     let strange = fields.into_iter().filter(|(_, kind, is_set)| *is_set && *kind != filter.r#type);
@@ -182,6 +202,14 @@ fn read(index: usize, filter: &Filter, paths: &[&PathMatch], filters: &mut Filte
                 filters.cors = Some(cors);
             }
             None => flaws.push(missing("cors")),
+        },
+        Type::ExternalAuth => match &filter.external_auth {
+            Some(written) => {
+                let mut found = Vec::new();
+                filters.auth = external_auth::read(written, &mut found).map(|auth| (index, auth));
+                flaws.extend(found.into_iter().map(|flaw| below("externalAuth", flaw)));
+            }
+            None => flaws.push(missing("externalAuth")),
         },
         Type::ExtensionRef => {
             let served = |group: &str, kind: &str| group == kgateway::GROUP && EXTENSIONS.contains(&kind);
@@ -350,6 +378,7 @@ fn type_name(kind: &Type) -> &'static str {
         Type::UrlRewrite => "URLRewrite",
         Type::ExtensionRef => "ExtensionRef",
         Type::Cors => "CORS",
+        Type::ExternalAuth => "ExternalAuth",
     }
 }
 

@@ -21,7 +21,7 @@ use holdfast_graph::{ObjectKey, Origins};
 use super::filters::Filters;
 use super::session::{self, ReadSession};
 use super::weighted;
-use crate::backend_policy::backend::Sent;
+use crate::backend_policy::backend::{Refused, Sent};
 use crate::narrowing;
 use crate::narrowing::Ranked;
 use crate::outcome::policy::Unenforceable;
@@ -94,25 +94,28 @@ pub(crate) fn translate(
     let attached = attached.of_rule(object, rule.index, rule.name, &rule.filters.extensions, reader);
     let mut resolved = weighted::resolve(&object.key, &section, rule.backends, Sent::Requests, reader);
     let mirrors = rule.filters.mirrors(&object.key, &section, reader, &mut outcome.faults);
+    let auth = rule.filters.auth(&object.key, &section, reader);
     let (mut flaws, mut ignored) = (rule.flaws, rule.ignored);
     flaws.extend(std::mem::take(&mut resolved.flaws));
     let default_name = || names::session(&object.key, rule.index, rule.name);
     let session = rule.session.and_then(|read| session::of_rule(read, &resolved.backends, default_name, &mut ignored));
-    outcome.faults.extend(faults_of(object, &field, &flaws, &ignored));
-    outcome.faults.extend(resolved.faults.iter().cloned());
-    outcome.faults.extend(attached.faults.iter().cloned());
+    let mut flawed = reported(object, &field, &flaws, &mut outcome.faults);
+    if flawed.is_none() {
+        let not_served = (Class::Ignored, "NotServed");
+        outcome.faults.extend(ignored.iter().map(|flaw| fault_of(object, &field, flaw, not_served)));
+    }
+    let of_server = auth.as_ref().err().map(|refused| &refused.fault);
+    outcome.faults.extend(resolved.faults.iter().chain(of_server).chain(&attached.faults).cloned());
     outcome.of_policies = (!attached.keys.is_empty()).then(|| attached.merged.origins.clone());
     outcome.policies.extend(attached.keys.iter().cloned());
     let policies = attached.keys.iter().chain(&attached.secrets).chain(attached.answer.as_ref().map(|(key, _)| key));
     let origins = policies.fold(Origins::one(object.key.clone()), |origins, key| origins.with(key.clone()));
     let guarded = object.body.names_guard(Some(rule.index)) || !attached.keys.is_empty();
     let place = Place { object, index: rule.index, name: rule.name, origins, is_guarded: guarded };
-    let mut flawed = flaws.first().map(|flaw| format!("{field}.{}: {}", flaw.field, flaw.message));
     if attached.answer.is_some() && (!rule.backends.is_empty() || rule.filters.redirect.is_some()) {
-        let message = "a rule that names a DirectResponse can have neither backendRefs nor a redirect";
-        let field = format!("{field}.filters");
-        flawed.get_or_insert(format!("{field}: {message}"));
-        outcome.faults.push(Fault::new(&object.key, Class::Invalid, field, "UnsupportedValue", message));
+        let flaw =
+            Flaw::new("filters", "a rule that names a DirectResponse can have neither backendRefs nor a redirect");
+        flawed = flawed.or(reported(object, &field, &[flaw], &mut outcome.faults));
     }
     // Requests must not pass without their protection, whatever the operator has configured.
     let settings = if guarded { &answering(settings) } else { settings };
@@ -122,6 +125,10 @@ pub(crate) fn translate(
     if let Some((policy, why)) = &attached.closed {
         return not_enforced(place, &rule.matches, &attached, (policy, why), settings, outcome);
     }
+    let rule_auth = match auth {
+        Ok(auth) => auth,
+        Err(refused) => return without_server(&place, &rule.matches, *refused, settings, outcome),
+    };
     let answers = attached.answer.is_some();
     let action = match (rule.filters.redirect, &attached.answer) {
         (Some(redirect), _) => Action::Redirect(redirect),
@@ -143,6 +150,7 @@ pub(crate) fn translate(
             route.request_headers = rule.filters.request_headers.clone();
             route.response_headers = rule.filters.response_headers.clone();
             route.cors = rule.filters.cors.clone();
+            route.guards.rule_auth = rule_auth.clone();
             outcome.bare.extend(has_policies.then(|| route.clone()));
             attached.apply(object, rule.index, rule.name, &mut route);
         }
@@ -151,20 +159,44 @@ pub(crate) fn translate(
     outcome
 }
 
-/// Returns the faults of the fields of a rule: its flaws, or of a rule that is served what is ignored in it.
-fn faults_of<'a>(
-    object: &'a Object,
-    rule: &'a str,
-    flaws: &'a [Flaw],
-    ignored: &'a [Flaw],
-) -> impl Iterator<Item = Fault> + 'a {
-    let (class, reason, found) = match flaws {
-        [] => (Class::Ignored, "NotServed", ignored),
-        flaws => (Class::Invalid, "UnsupportedValue", flaws),
-    };
-    found.iter().map(move |Flaw { field, message }| {
-        Fault::new(&object.key, class, format!("{rule}.{field}"), reason, message.clone())
-    })
+/// Reports the flaws of a rule, and returns the first one as a sentence.
+fn reported(object: &Object, field: &str, flaws: &[Flaw], faults: &mut Vec<Fault>) -> Option<String> {
+    let before = faults.len();
+    let unsupported = (Class::Invalid, "UnsupportedValue");
+    faults.extend(flaws.iter().map(|flaw| fault_of(object, field, flaw, unsupported)));
+    faults.get(before).map(Fault::sentence)
+}
+
+/// Returns the fault of a field of a rule, of this class and reason.
+fn fault_of(object: &Object, rule: &str, flaw: &Flaw, (class, reason): (Class, &'static str)) -> Fault {
+    Fault::new(&object.key, class, format!("{rule}.{}", flaw.field), reason, flaw.message.clone())
+}
+
+/// Translates a rule with an authorization server that cannot be used: it is answered as a rule without a backend.
+fn without_server(
+    place: &Place<'_>,
+    matches: &[Ranked],
+    refused: Refused,
+    settings: &Settings,
+    mut outcome: Outcome,
+) -> Outcome {
+    let Refused { fault, policy } = refused;
+    // The setting for invalid routes does not change this status.
+    let status = missing_backend_status(place.object);
+    let kind = &policy.as_ref().unwrap_or(&fault.object).kind;
+    let action = Action::Respond(FixedResponse::new(status, body_for(&settings.missing_backend_body, kind)));
+    let routes = matches.iter().enumerate().map(|(entry, ranked)| place.route(entry, ranked, action.clone()));
+    outcome.routes.extend(routes);
+    outcome.replaced = Some(Replaced {
+        object: place.object.key.clone(),
+        section: place.section(),
+        response: Some(status),
+        class: fault.class,
+        message: fault.sentence(),
+        lacks_backend: fault.is_missing_backend(),
+        policy,
+    });
+    outcome
 }
 
 /// Translates a rule with a policy that cannot be enforced: it is replaced by a direct response.

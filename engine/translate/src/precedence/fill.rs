@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_envoy::features::filters::Filter;
+use holdfast_envoy::features::guards::Guards;
 use holdfast_envoy::model::Route;
 
 use super::action::ActionSettings;
@@ -16,7 +17,7 @@ pub(crate) fn fill(merged: &Merged, known: impl Fn(&str) -> Option<String>, rout
         filters.remove(&Filter::Cors);
     }
     route.filters = filters;
-    route.guards = merged.guards();
+    route.guards = Guards { rule_auth: route.guards.rule_auth.take(), ..merged.guards() };
     let action = merged.action();
     let stat_prefix = action.stat_prefix.as_deref().and_then(|prefix| filled(prefix, &known)).map(Arc::from);
     ActionSettings { stat_prefix, ..action }.apply(route);

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use gateway_api::grpcroutes::GrpcRouteRulesMatches;
-use gateway_api::httproutes::HttpRouteRulesFilters;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::filter::RouteFilter;
 use super::references::BackendRef;
 use super::route::{self, RouteRule};
 use super::session::SessionPersistence;
@@ -24,7 +24,7 @@ pub struct GrpcRule {
     /// Matches; a call must meet at least one of them.
     pub matches: Option<Vec<GrpcRouteRulesMatches>>,
     /// Filters.
-    pub filters: Option<Vec<HttpRouteRulesFilters>>,
+    pub filters: Option<Vec<RouteFilter>>,
     /// Backends.
     pub backend_refs: Option<Vec<BackendRef>>,
     /// Session persistence, a field of the experimental channel.
@@ -36,7 +36,7 @@ impl RouteRule for GrpcRule {
         self.name.as_deref()
     }
 
-    fn filters(&self) -> &[HttpRouteRulesFilters] {
+    fn filters(&self) -> &[RouteFilter] {
         self.filters.as_deref().unwrap_or_default()
     }
 

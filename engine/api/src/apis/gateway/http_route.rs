@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
-use gateway_api::httproutes::{HttpRouteRulesFilters, HttpRouteRulesMatches, HttpRouteRulesTimeouts};
+use gateway_api::httproutes::{HttpRouteRulesMatches, HttpRouteRulesTimeouts};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::filter::RouteFilter;
 use super::references::BackendRef;
 use super::route::{self, RouteRule};
 use super::session::SessionPersistence;
@@ -23,7 +24,7 @@ pub struct HttpRule {
     /// Matches; a request must meet at least one of them.
     pub matches: Option<Vec<HttpRouteRulesMatches>>,
     /// Filters.
-    pub filters: Option<Vec<HttpRouteRulesFilters>>,
+    pub filters: Option<Vec<RouteFilter>>,
     /// Backends.
     pub backend_refs: Option<Vec<BackendRef>>,
     /// Time limits.
@@ -50,7 +51,7 @@ impl RouteRule for HttpRule {
         self.name.as_deref()
     }
 
-    fn filters(&self) -> &[HttpRouteRulesFilters] {
+    fn filters(&self) -> &[RouteFilter] {
         self.filters.as_deref().unwrap_or_default()
     }
 

@@ -3,6 +3,7 @@
 pub mod backend_tls;
 mod backend_tls_protection;
 pub mod class;
+pub mod filter;
 pub mod frontend;
 #[allow(clippy::module_inception, reason = "the file is named after its kind, like its neighbours")]
 pub mod gateway;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use gateway_api::httproutes::HttpRouteRulesFilters;
 use serde::{Deserialize, Serialize};
+
+use super::filter::RouteFilter;
 
 /// A reference to the parent of a route.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -40,5 +41,5 @@ pub struct BackendRef {
     /// Share of the requests, 1 where unset.
     pub weight: Option<i32>,
     /// Filters for requests to this backend only.
-    pub filters: Option<Vec<HttpRouteRulesFilters>>,
+    pub filters: Option<Vec<RouteFilter>>,
 }

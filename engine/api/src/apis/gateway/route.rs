@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use gateway_api::httproutes::{HttpRouteRulesFilters, HttpRouteRulesFiltersType};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::filter::{FilterType, RouteFilter};
 use super::references::{BackendRef, ParentRef};
 use crate::apis::decode::Found;
 use crate::apis::misspelt;
@@ -101,7 +101,7 @@ pub trait RouteRule: DeserializeOwned + Clone + Default + Declare {
     fn name(&self) -> Option<&str>;
 
     /// Returns the filters.
-    fn filters(&self) -> &[HttpRouteRulesFilters];
+    fn filters(&self) -> &[RouteFilter];
 
     /// Returns the backends.
     fn backends(&self) -> &[BackendRef];
@@ -183,7 +183,7 @@ pub trait RouteView {
     fn rule_names(&self) -> Vec<Option<&str>>;
 
     /// Returns whether the rule with this index, or any rule where `None`, names an extension that may guard it, such
-    /// as authentication.
+    /// as authentication, or has external authorization.
     fn names_guard(&self, rule: Option<usize>) -> bool;
 }
 
@@ -210,7 +210,10 @@ impl<R: RouteRule> RouteView for GatewayRoute<R> {
             RuleEntry::Decoded(rule) => {
                 let at_backends = rule.backends().iter().flat_map(|backend| backend.filters.iter().flatten());
                 let mut filters = rule.filters().iter().chain(at_backends);
-                filters.any(|filter| filter.r#type == HttpRouteRulesFiltersType::ExtensionRef)
+                filters.any(|filter| {
+                    let is_guard = matches!(filter.r#type, FilterType::ExtensionRef | FilterType::ExternalAuth);
+                    is_guard || filter.external_auth.is_some()
+                })
             }
             RuleEntry::Broken { .. } => false,
         })

@@ -1,13 +1,13 @@
 //! Protection of the rules of routes, field by field.
 
 use gateway_api::httproutes::{
-    HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersRequestHeaderModifier as RequestHeaders,
-    HttpRouteRulesFiltersRequestRedirect as Redirect, HttpRouteRulesFiltersRequestRedirectScheme as Scheme,
-    HttpRouteRulesFiltersResponseHeaderModifier as ResponseHeaders, HttpRouteRulesFiltersType as Type,
-    HttpRouteRulesFiltersUrlRewrite as Rewrite,
+    HttpRouteRulesFiltersRequestHeaderModifier as RequestHeaders, HttpRouteRulesFiltersRequestRedirect as Redirect,
+    HttpRouteRulesFiltersRequestRedirectScheme as Scheme,
+    HttpRouteRulesFiltersResponseHeaderModifier as ResponseHeaders, HttpRouteRulesFiltersUrlRewrite as Rewrite,
 };
 use holdfast_check::header;
 
+use super::filter::{FilterType, RouteFilter};
 use super::grpc_route::GrpcRule;
 use super::http_route::HttpRule;
 use super::references::BackendRef;
@@ -56,6 +56,8 @@ impl Declare for StreamRule {
 #[derive(Default)]
 struct Together {
     cors: Option<String>,
+    /// The settings of external authorization in written form.
+    auth: Option<String>,
     extensions: Names,
     removed: Names,
     withheld: Names,
@@ -65,12 +67,13 @@ struct Together {
 }
 
 impl Together {
-    fn of(filters: &[Filter]) -> Self {
+    fn of(filters: &[RouteFilter]) -> Self {
         let mut all = Self::default();
         for filter in filters {
-            let Filter {
+            let RouteFilter {
                 cors,
                 extension_ref,
+                external_auth,
                 request_header_modifier,
                 request_mirror: _,
                 request_redirect,
@@ -81,9 +84,12 @@ impl Together {
             if let Some(cors) = cors {
                 all.cors = Some(format!("{cors:?}"));
             }
+            if external_auth.is_some() || *r#type == FilterType::ExternalAuth {
+                all.auth = Some(format!("{external_auth:?}"));
+            }
             if let Some(reference) = extension_ref {
                 all.extensions.insert(format!("{}/{}/{}", reference.group, reference.kind, reference.name));
-            } else if *r#type == Type::ExtensionRef {
+            } else if *r#type == FilterType::ExtensionRef {
                 all.extensions.insert(String::new());
             }
             if let Some(RequestHeaders { add: _, remove, set }) = request_header_modifier {
@@ -110,9 +116,12 @@ fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> Names {
     protection::names(names.into_iter().map(str::trim).filter(|name| header::modifiable_name(name).is_ok()))
 }
 
-fn filters_of(filters: &[Filter], sheet: &mut Sheet) {
-    let Together { cors, extensions, mut removed, withheld, set_in_responses, https, host } = Together::of(filters);
+fn filters_of(filters: &[RouteFilter], sheet: &mut Sheet) {
+    let Together { cors, auth, extensions, mut removed, withheld, set_in_responses, https, host } =
+        Together::of(filters);
     sheet.equal("filters[].cors", "a list of the origins that may read responses", &cors);
+    let because = "an earlier version calls the same server with the same settings";
+    sheet.guard("filters[].externalAuth", because, auth.is_some().then_some(true), &auth);
     let because = "a policy or a response that the rule references: both versions reference the same one";
     sheet.demands("filters[].extensionRef", Rule::Equal, because, extensions);
     if host {
@@ -136,11 +145,12 @@ fn filters_of(filters: &[Filter], sheet: &mut Sheet) {
 /// rule.
 fn backends_of(backends: &[BackendRef], sheet: &mut Sheet) {
     let mut of_all: Option<Names> = None;
-    let mut extensions = Names::new();
+    let (mut extensions, mut auths) = (Names::new(), Names::new());
     for backend in backends {
         let BackendRef { group: _, kind: _, namespace: _, name: _, port: _, weight: _, filters } = backend;
         let own = Together::of(filters.as_deref().unwrap_or_default());
         extensions.extend(own.extensions);
+        auths.extend(own.auth);
         of_all = Some(match of_all {
             Some(known) => known.intersection(&own.removed).cloned().collect(),
             None => own.removed,
@@ -152,5 +162,7 @@ fn backends_of(backends: &[BackendRef], sheet: &mut Sheet) {
     sheet.headers("backendRefs[].filters", because, Way::BeforeBackends, gone, by_rule);
     let because = "extensions of a single backend are not supported in any version";
     sheet.demands("backendRefs[].filters[].extensionRef", Rule::Equal, because, extensions);
+    let because = "authorization of a single backend is not supported in any version";
+    sheet.demands("backendRefs[].filters[].externalAuth", Rule::Equal, because, auths);
     sheet.free("backendRefs", BACKENDS, &());
 }

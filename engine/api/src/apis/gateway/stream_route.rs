@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use gateway_api::httproutes::HttpRouteRulesFilters;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::filter::RouteFilter;
 use super::references::BackendRef;
 use super::route::{self, RouteRule};
 use crate::apis::Body;
@@ -33,7 +33,7 @@ impl RouteRule for StreamRule {
         self.name.as_deref()
     }
 
-    fn filters(&self) -> &[HttpRouteRulesFilters] {
+    fn filters(&self) -> &[RouteFilter] {
         &[]
     }
 

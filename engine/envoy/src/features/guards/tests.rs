@@ -31,6 +31,10 @@ fn server(name: &str) -> Arc<AuthServer> {
     })
 }
 
+fn rule_auth(name: &str) -> Guards {
+    Guards { rule_auth: ext_auth(name).ext_auth, ..Guards::default() }
+}
+
 fn ext_auth(name: &str) -> Guards {
     let auth = RouteExtAuth { server: server(name), context: BTreeMap::new(), body: None };
     Guards { ext_auth: Some(auth), ..Guards::default() }
@@ -114,4 +118,12 @@ fn of_two_levels_the_closer_one_counts() {
     assert_eq!(encoded(&token("u").under([&off(GuardKind::ExtAuth), &table])), ["guard: u", "-a", "-t", "u"]);
     // A filter that the host sets again stays in force, although the table sets it as well.
     assert_eq!(encoded(&token("u").under([&ext_auth("a"), &table])), ["guard: u a", "-t", "u"]);
+}
+
+#[test]
+fn the_authorization_of_a_rule_and_that_of_policies_are_both_in_force() {
+    assert_eq!(encoded(&rule_auth("r").under([&ext_auth("a")])), ["guard: r a", "r"]);
+    assert_eq!(encoded(&Guards { rule_auth: rule_auth("r").rule_auth, ..ext_auth("a") }), ["guard: a r", "a", "r"]);
+    let opened = Guards { rule_auth: rule_auth("r").rule_auth, ..off(GuardKind::ExtAuth) };
+    assert_eq!(encoded(&opened.under([&ext_auth("a")])), ["guard: r", "-a", "r"]);
 }

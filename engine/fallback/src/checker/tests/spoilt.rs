@@ -205,6 +205,7 @@ fn a_certificate_that_is_gone_or_has_expired() {
 fn a_filter_that_protects_and_is_newer() {
     let rows = [
         json!({"type": "CORS", "cors": {"allowOrigins": ["https://example.com"]}}),
+        json!({"type": "ExternalAuth", "externalAuth": {"protocol": "GRPC", "backendRef": {"name": "auth", "port": 80}, "grpc": {}}}),
         json!({"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": ["x-user"]}}),
         json!({"type": "ResponseHeaderModifier", "responseHeaderModifier": {"remove": ["x-debug"]}}),
         json!({"type": "RequestRedirect", "requestRedirect": {"scheme": "https"}}),

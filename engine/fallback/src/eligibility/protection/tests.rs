@@ -152,7 +152,24 @@ fn rules_of_routes_that_protect_as_much() {
         let reference = json!({"group": "gateway.kgateway.dev", "kind": "TrafficPolicy", "name": name});
         json!([{"type": "ExtensionRef", "extensionRef": reference}])
     };
+    let auth = |protocol: &str, server: &str| {
+        let options = if protocol == "GRPC" { "grpc" } else { "http" };
+        let auth = json!({"protocol": protocol, "backendRef": {"name": server, "port": 80}, options: {}});
+        json!([{"type": "ExternalAuth", "externalAuth": auth}])
+    };
+    let at_backend =
+        |filters: Value| json!({"rules": [{"backendRefs": [{"name": "a", "port": 80, "filters": filters}]}]});
     let rows = [
+        (rule(auth("GRPC", "one")), rule(auth("GRPC", "one")), true),
+        (rule(auth("GRPC", "one")), rule(auth("GRPC", "two")), false),
+        (rule(auth("GRPC", "one")), rule(auth("HTTP", "one")), false),
+        (rule(auth("GRPC", "one")), rule(json!([])), false),
+        (rule(json!([])), rule(auth("GRPC", "one")), true),
+        (rule(json!([{"type": "ExternalAuth"}])), rule(json!([])), false),
+        (rule(json!([{"type": "CORS", "externalAuth": {}}])), rule(json!([])), false),
+        (rule(json!([{"type": "ExternalAuth", "externalAuth": 1}])), rule(json!([])), false),
+        (json!({"rules": [{"matches": 1, "filters": auth("GRPC", "one")}]}), rule(json!([])), false),
+        (at_backend(auth("GRPC", "one")), rule(json!([])), false),
         (rule(set.clone()), rule(json!([])), false),
         (rule(set.clone()), rule(set.clone()), true),
         (rule(set.clone()), rule(remove.clone()), true),

@@ -119,6 +119,7 @@ fn over_http(
         path_prefix: service.path_prefix.clone().unwrap_or_default(),
         added,
         to_backend: exactly(answer.headers_to_backend.as_deref()),
+        all_to_backend: false,
         to_client: exactly(answer.headers_to_client.as_deref()),
         to_client_on_success: exactly(answer.headers_to_client_on_success.as_deref()),
     };
