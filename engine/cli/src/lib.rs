@@ -4,6 +4,7 @@
 //! decision about served configuration.
 
 pub mod admin;
+mod allocator;
 mod applied;
 pub mod arguments;
 pub mod bootstrap;
