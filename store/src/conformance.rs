@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use holdfast_graph::ObjectKey;
 
-use crate::record::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX, VERDICTS_MAX};
+use crate::record::{Digest, PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX, VERDICTS_MAX};
 use crate::{Batch, Change, LastValidStore, Scope, StoreError, StoredObject, StoredResource, StoredVerdict};
 
 fn scope(gateway: &str, build: &str) -> Scope {
@@ -30,7 +30,7 @@ fn resource(name: &str, body: &'static str) -> StoredResource {
     StoredResource {
         type_url: "type".into(),
         name: name.into(),
-        version: [7; 16],
+        version: std::array::from_fn(|at| Digest::of(body.as_bytes()).bytes()[at]),
         sensitive: false,
         origins: vec![key(name)],
         body: Bytes::from_static(body.as_bytes()),

@@ -97,7 +97,7 @@ pub struct StoredResource {
     pub type_url: Arc<str>,
     /// Name.
     pub name: Arc<str>,
-    /// Version, which is served again unchanged.
+    /// Version, which is served again unchanged. Resources of one name and version have the same body.
     pub version: [u8; 16],
     /// Whether the body must never be written to a disk in plain text. Then it is sealed, or kept in memory only.
     pub sensitive: bool,

@@ -9,7 +9,7 @@ use holdfast_graph::ObjectKey;
 use super::keys::{self, Name};
 use super::section::SectionEntry;
 use crate::form::{KeyForm, VerdictForm};
-use crate::record::{Digest, Scope, StoredVerdict};
+use crate::record::{Digest, Scope, StoredResource, StoredVerdict};
 
 /// Product name in the root of a store.
 pub(super) const PRODUCT: &str = "holdfast last valid store";
@@ -164,6 +164,16 @@ pub(super) struct ResourceEntry {
     pub(super) version: [u8; 16],
     pub(super) origins: Arc<[ObjectKey]>,
     pub(super) content: StoredContent,
+}
+
+impl ResourceEntry {
+    /// Returns whether the entry is of this resource, by its version: the digest of the body need not be computed.
+    pub(super) fn is_of(&self, resource: &StoredResource) -> bool {
+        let StoredContent { bytes, sensitive, .. } = self.content;
+        self.content.readable()
+            && (self.version, bytes, sensitive) == (resource.version, resource.body.len() as u64, resource.sensitive)
+            && *self.origins == *resource.origins
+    }
 }
 
 #[derive(Encode, Decode)]

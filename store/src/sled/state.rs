@@ -147,6 +147,9 @@ impl StateChanges<'_> {
             known.resources.iter().map(|(key, _)| key).filter(|key| !named.contains_key(*key)).cloned().collect();
         let mut changed = Vec::new();
         while let Some((key, resource)) = named.pop_first() {
+            if known.resources.get(&key).is_some_and(|known| known.is_of(&resource)) {
+                continue;
+            }
             let content = self.content(&resource.body, resource.sensitive);
             let entry = ResourceEntry { version: resource.version, origins: resource.origins.into(), content };
             if known.resources.get(&key) != Some(&entry) {

@@ -17,6 +17,7 @@ fn fixtures() -> PathBuf {
 fn batches() -> Vec<Batch> {
     let (one, two) = (scope("infra/one"), scope("infra/two"));
     let secret = StoredObject { sensitive: true, ..object("secret", 3, "a sealed payload of a fixture") };
+    let resource = |name: &str, body: &'static str| StoredResource { version: [3; 16], ..resource(name, body) };
     let body = StoredResource { sensitive: true, ..resource("sealed", "a sealed body of a fixture") };
     let first = promote(&one, object("a", 1, "the first of a"))
         .with(Change::Promote(two.clone(), object("a", 1, "of the other")))
