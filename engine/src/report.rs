@@ -187,9 +187,8 @@ impl Engine {
     pub fn replacements(&self) -> Vec<ReplacementView> {
         let mut views = Vec::new();
         let varied = self.varied();
-        // Most routes have no replacement, and those of a Gateway without an overlay have no other form.
-        let has_any = |plan: &RoutePlan| !plan.replaced.is_empty() || !varied.is_empty();
-        for (key, plan) in self.translator.each_route().filter(|(_, plan)| has_any(plan)) {
+        let fleets = varied.values().map(|scope| scope.id.fleet.clone()).collect();
+        for (key, plan) in self.translator.reported_routes(&fleets) {
             for gateway in plan.gateways() {
                 let at = varied.get(gateway);
                 let served = at.and_then(|scope| self.translator.served_route(&scope.id.fleet, key));

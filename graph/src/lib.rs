@@ -16,6 +16,7 @@ pub mod render;
 pub mod role;
 pub mod verdict;
 mod versions;
+pub mod visits;
 pub mod world;
 
 pub use affected::Affected;
@@ -26,4 +27,5 @@ pub use plan::{Decision, Plan, Step};
 pub use quarantine::Quarantine;
 pub use role::Role;
 pub use verdict::{Content, Detected, Verdict};
+pub use visits::Visits;
 pub use world::{Gates, World};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{ObjectKey, visits};
 use imbl::{HashMap, HashSet};
 
 use crate::object::Object;
@@ -57,12 +57,13 @@ impl ObjectSnapshot {
 
     /// Returns all objects, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Object>> {
+        visits::objects(self.objects.len());
         self.objects.values()
     }
 
     /// Returns all objects in the order of their keys (sorted on each call: for reports, not for hot paths).
     pub fn sorted(&self) -> Vec<&Arc<Object>> {
-        let mut objects: Vec<_> = self.objects.values().collect();
+        let mut objects: Vec<_> = self.iter().collect();
         objects.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         objects
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::inspect::chain_parts;
 use crate::inspect::references::{self, ResourceReference};
+use holdfast_graph::visits;
 use holdfast_xds::{Answer, Resource, ResourceType, Snapshot, Version};
 use serde::Serialize;
 
@@ -196,6 +197,7 @@ impl Hold {
 
     /// Returns all acknowledged versions as a snapshot.
     pub fn acknowledged_snapshot(&self) -> Snapshot {
+        visits::resources(self.acknowledged.len());
         let mut snapshot = Snapshot::default();
         self.acknowledged.iter().for_each(|(slot, resource)| snapshot.insert(slot.0, resource.clone()));
         snapshot
@@ -268,6 +270,7 @@ impl Hold {
 
     /// Returns all acknowledged versions.
     pub fn all_acknowledged(&self) -> impl Iterator<Item = (ResourceType, &Arc<Resource>)> {
+        visits::resources(self.acknowledged.len());
         self.acknowledged.iter().map(|(slot, resource)| (slot.0, resource))
     }
 

@@ -2,3 +2,4 @@
 
 mod policies;
 mod translation;
+mod visits;

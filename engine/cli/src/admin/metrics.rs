@@ -9,6 +9,7 @@ use holdfast_api::fault::Class as Cause;
 use holdfast_check::re2;
 use holdfast_engine::report::ReplacementView;
 use holdfast_envoy::refusal::{self, RefusalClass};
+use holdfast_graph::Visits;
 use holdfast_xds::{Answer, Fleets, Outcome, PushCount, ResourceType, Snapshot};
 use prometheus::{
     Encoder, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
@@ -36,6 +37,7 @@ pub struct Metrics {
     registry: Registry,
     /// Translations that changed nothing.
     pub unchanged: IntCounter,
+    visits: IntCounterVec,
     broken_objects: IntGauge,
     regex_steps: IntCounter,
     main_loop_age: IntGauge,
@@ -74,7 +76,42 @@ pub struct Metrics {
     published: Mutex<HashMap<Arc<str>, Instant>>,
 }
 
+/// A kind of work of the main loop.
+#[derive(Clone, Copy, Debug)]
+pub enum LoopWork {
+    /// Events: translation, and all decisions.
+    Decide,
+    /// Reports after a change: faults, health, Events, metrics.
+    Report,
+    /// Statuses of all objects.
+    Statuses,
+}
+
+impl LoopWork {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Decide => "decide",
+            Self::Report => "report",
+            Self::Statuses => "statuses",
+        }
+    }
+}
+
 impl Metrics {
+    /// Returns the result of a piece of work, and counts what it visits.
+    pub fn visiting<T>(&self, work: LoopWork, function: impl FnOnce() -> T) -> T {
+        let (result, visits) = Visits::of(function);
+        self.visited(work, &visits);
+        result
+    }
+
+    /// Counts what a piece of work visited.
+    pub fn visited(&self, work: LoopWork, visits: &Visits) {
+        for (what, count) in visits.named() {
+            self.visits.with_label_values(&[work.name(), what]).inc_by(count);
+        }
+    }
+
     /// Registers all metrics with the value zero.
     ///
     /// # Errors
@@ -84,6 +121,11 @@ impl Metrics {
         let all = Register(&registry);
         Ok(Self {
             unchanged: all.counter("snapshot_unchanged_total", "Translations without any change to send")?,
+            visits: all.counters(
+                "visits_total",
+                "Objects, routes, hosts, resources and bytes that passes over many of them visit",
+                &["work", "what"],
+            )?,
             broken_objects: all
                 .gauge("translation_broken_objects", "Objects with parts that are not served as written")?,
             regex_steps: all.counter("regex_check_steps_total", "Steps of the checks of regular expressions")?,

@@ -24,7 +24,7 @@ use holdfast_engine::report::events::events;
 use holdfast_engine::review::{self, ReviewBasis, Reviewed};
 use holdfast_fallback::trial::Tried;
 use holdfast_fallback::view::FallbackReport;
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{ObjectKey, Visits};
 use holdfast_xds::{Notice, Snapshot};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -40,7 +40,7 @@ use super::reported::Reported;
 use super::silence::{LookTime, Silence};
 use super::sources::SourcesSnapshot;
 use super::watched::Watched;
-use crate::admin::metrics::Metrics;
+use crate::admin::metrics::{LoopWork, Metrics};
 use crate::events::{EventRecorder, LogRecorder};
 use crate::kubernetes::planes::DataPlanes;
 use crate::kubernetes::recorder::KubernetesRecorder;
@@ -429,7 +429,9 @@ impl Core {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         events.insert(0, Event::Clock(u64::try_from(now.as_millis()).unwrap_or(u64::MAX)));
         let fallbacks = self.engine.fallbacks();
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.engine.handle(events)));
+        let engine = &mut self.engine;
+        let work = || catch_unwind(AssertUnwindSafe(|| engine.handle(events)));
+        let outcome = self.metrics.visiting(LoopWork::Decide, work);
         if outcome.is_err() {
             tracing::error!(
                 events = count,
@@ -467,6 +469,11 @@ impl Core {
 
     /// Reports changes of problems, and stores what was proven good.
     fn report_changes(&mut self) {
+        let ((), visits) = Visits::of(|| self.report_all_changes());
+        self.metrics.visited(LoopWork::Report, &visits);
+    }
+
+    fn report_all_changes(&mut self) {
         self.outputs.store(self.engine.take_records());
         let reports = self.engine.reports();
         let Reports { faults, replacements, .. } = &reports;
@@ -605,7 +612,7 @@ impl Core {
             planes.want(self.engine.data_planes(), self.engine.others_gateways());
         }
         if let Some(statuses) = &self.statuses {
-            statuses.set(self.engine.statuses());
+            statuses.set(self.metrics.visiting(LoopWork::Statuses, || self.engine.statuses()));
         }
     }
 }

@@ -22,7 +22,7 @@ use holdfast_envoy::features::remote::Remote;
 use holdfast_envoy::features::upstream::ClientIdentity;
 use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_envoy::model::{BackendCluster, FixedResponse, HostSettings, Precedence, ServicePort};
-use holdfast_graph::{Content, Node, ObjectKey, Origins};
+use holdfast_graph::{Content, Node, ObjectKey, Origins, visits};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use imbl::OrdMap;
 pub use levels::GatewayGuards;
@@ -665,6 +665,7 @@ impl Fleet {
             self.dirty_tables.insert(table_name.clone());
             return;
         }
+        visits::routes(state.routes.len());
         let lost = lost_matches(state.routes.values().map(|rendered| &**rendered));
         let place = (table_name.clone(), host.clone());
         match lost.is_empty() {
@@ -720,6 +721,7 @@ impl Fleet {
 
     fn finish_table(&mut self, name: &TableName) {
         let Some(table) = self.tables.get(name) else { return };
+        visits::hosts(table.hosts.len());
         let resource_name = names::route_configuration(name);
         let level = self.levels.tables.get(name);
         let (nothing, no_guards) = (Filters::new(), Guards::default());
@@ -749,6 +751,7 @@ impl Fleet {
         let sets: Origins = sets.collect();
         let origins = if sets.is_empty() { origins } else { Origins::union([&origins, &sets]) };
         let resource = Resource::with_version(resource_name, version, body, origins);
+        visits::bytes(resource.body.len());
         self.put(ResourceType::Route, Arc::new(resource));
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
-use holdfast_graph::ObjectKey;
+use holdfast_graph::{ObjectKey, visits};
 
 use crate::httpproxy;
 use crate::outcome::claims::{self, Claims, ListenerId};
@@ -13,8 +13,10 @@ use crate::outcome::route::RoutePlan;
 /// Outcomes of routes: HTTPRoutes, GRPCRoutes and root HTTPProxies.
 #[derive(Debug, Default)]
 pub(crate) struct RoutePlans {
-    pub(crate) plans: HashMap<ObjectKey, Arc<RoutePlan>>,
+    plans: HashMap<ObjectKey, Arc<RoutePlan>>,
     pub(crate) attached: AttachedRoutes,
+    /// Routes with faults, or with parts that are replaced.
+    reported: BTreeSet<ObjectKey>,
     /// Routes with at least one rule that is not served as written.
     pub(crate) replaced: BTreeSet<ObjectKey>,
     /// Routes with an unusable hostname.
@@ -22,6 +24,28 @@ pub(crate) struct RoutePlans {
 }
 
 impl RoutePlans {
+    /// Returns the plan of a route.
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
+        self.plans.get(key)
+    }
+
+    /// Returns the plan of a route with its key.
+    pub(crate) fn get_key_value(&self, key: &ObjectKey) -> Option<(&ObjectKey, &Arc<RoutePlan>)> {
+        self.plans.get_key_value(key)
+    }
+
+    /// Returns the plans with faults or replaced parts, in order.
+    pub(crate) fn reported(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<RoutePlan>)> {
+        visits::routes(self.reported.len());
+        self.reported.iter().filter_map(|key| self.plans.get_key_value(key))
+    }
+
+    /// Returns all plans, in any order: a pass over all routes, which counts as visits.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<RoutePlan>)> + Clone {
+        visits::routes(self.plans.len());
+        self.plans.iter()
+    }
+
     /// Sets the plan of a route and returns the last one.
     pub(crate) fn set(
         &mut self,
@@ -29,6 +53,11 @@ impl RoutePlans {
         plan: Option<&Arc<RoutePlan>>,
         claims: Option<&Claims>,
     ) -> Option<Arc<RoutePlan>> {
+        if plan.is_some_and(|plan| !plan.faults.is_empty() || !plan.replaced.is_empty()) {
+            self.reported.insert(key.clone());
+        } else {
+            self.reported.remove(key);
+        }
         self.attached.set(key, plan.map(|plan| attached_at(key, plan, claims)).unwrap_or_default());
         // HTTPProxies are recorded individually, see `set_share`.
         if !httpproxy::is_proxy(key) {

@@ -44,7 +44,7 @@ pub fn unreachable_parts<'a>(translator: &'a Translator, fleet: &FleetId) -> Vec
         let plan = translator.served_route(fleet, key).filter(|plan| plan.gateways().contains(&fleet.gateway));
         plan.map(|plan| parts(key, plan, served)).unwrap_or_default()
     };
-    let mut all: Vec<UnreachablePart<'_>> = translator.routes.plans.keys().flat_map(of).collect();
+    let mut all: Vec<UnreachablePart<'_>> = translator.routes.each().map(|(key, _)| key).flat_map(of).collect();
     all.sort_by(|one, other| (one.route, &one.section).cmp(&(other.route, &other.section)));
     all.dedup();
     all

@@ -50,7 +50,7 @@ impl Translator {
     pub fn policy_effects(&self, policy: &ObjectKey, objects: &ObjectSnapshot) -> BTreeMap<ObjectKey, PolicyEffect> {
         let mut effects: BTreeMap<ObjectKey, PolicyEffect> = BTreeMap::new();
         for route in self.routes_using(policy) {
-            let Some(plan) = self.routes.plans.get(&route) else { continue };
+            let Some(plan) = self.routes.get(&route) else { continue };
             let remotes = plan.remotes();
             let of_remotes = remotes.iter().flat_map(|remote| remote.origins()).cloned();
             let own = plan.backends.iter().map(|backend| backend.place.key().clone());

@@ -70,7 +70,7 @@ pub struct TcpHost<'a> {
 impl Translator {
     /// Returns the hosts of desired routes and HTTPProxies of which connections are forwarded without HTTP.
     pub fn tcp_hosts(&self) -> impl Iterator<Item = TcpHost<'_>> {
-        let of_routes = self.routes.plans.iter().filter_map(|(root, plan)| Some((root, plan, plan.stream.as_ref()?)));
+        let of_routes = self.routes.each().filter_map(|(root, plan)| Some((root, plan, plan.stream.as_ref()?)));
         let of_routes = of_routes.flat_map(|(root, plan, stream)| {
             let services: BTreeSet<&ServicePort> = stream.backends().filter_map(BackendCluster::service).collect();
             let places = plan.places.iter();
@@ -179,7 +179,7 @@ impl Translator {
             });
             Some(closed.collect::<Vec<_>>())
         };
-        self.routes.plans.keys().filter_map(of).flatten().collect()
+        self.routes.each().map(|(key, _)| key).filter_map(of).flatten().collect()
     }
 
     /// Returns the policy fields that apply to a route configuration of a fleet and to its hosts.
@@ -197,7 +197,7 @@ impl Translator {
     /// policy.
     pub fn closed_routes<'l>(&self, gateway: &ObjectKey, levels: &'l LevelPlan) -> Vec<(&ObjectKey, &'l ObjectKey)> {
         let Some(fleet) = self.assembly.fleets.get(&FleetId::main(gateway)) else { return Vec::new() };
-        self.routes.plans.iter().filter_map(|(key, plan)| Some((key, fleet.closed_by(plan, levels)?))).collect()
+        self.routes.each().filter_map(|(key, plan)| Some((key, fleet.closed_by(plan, levels)?))).collect()
     }
 
     /// Returns the plan of a policy in the given version, without applying this version.
@@ -243,7 +243,7 @@ impl Translator {
     /// Returns the unusable Backends that routes of a Gateway use, each with the reason.
     pub fn unusable_backends_of(&self, gateway: &ObjectKey) -> impl Iterator<Item = (&ObjectKey, &str)> {
         let is_used = move |key: &ObjectKey| {
-            let plans = self.routes_reading(key).into_iter().filter_map(|route| self.routes.plans.get(&route));
+            let plans = self.routes_reading(key).into_iter().filter_map(|route| self.routes.get(&route));
             plans.into_iter().any(|plan| plan.gateways().contains(gateway))
         };
         let unusable = self.backend_policy.plans.iter().filter(|(key, _)| *key.kind == *kinds::BACKEND);
@@ -266,7 +266,7 @@ impl Translator {
         let mut readers = self.units.readers(&Input::Outcome(policy.clone()));
         readers.any(|unit| match unit {
             Unit::Route(key) => {
-                let plan = self.routes.plans.get(key).filter(|plan| plan.policies.contains(policy));
+                let plan = self.routes.get(key).filter(|plan| plan.policies.contains(policy));
                 plan.is_some_and(|plan| plan.gateways().contains(gateway))
             }
             Unit::Levels(key) => key == gateway,
@@ -285,7 +285,7 @@ impl Translator {
         let (mut routes, mut gateways) = (BTreeSet::new(), BTreeSet::new());
         for unit in readers {
             match unit {
-                Unit::Route(key) if self.routes.plans.get(key).is_some_and(|plan| plan.policies.contains(policy)) => {
+                Unit::Route(key) if self.routes.get(key).is_some_and(|plan| plan.policies.contains(policy)) => {
                     routes.insert(key.clone());
                 }
                 Unit::Levels(key) => {

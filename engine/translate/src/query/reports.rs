@@ -22,7 +22,7 @@ use crate::outcome::route::RoutePlan;
 impl Translator {
     /// Returns all faults in order, without duplicates.
     pub fn faults(&self) -> Vec<Fault> {
-        let routes = self.routes.plans.values().flat_map(|plan| &plan.faults);
+        let routes = self.routes.reported().flat_map(|(_, plan)| &plan.faults);
         let mut faults: Vec<Fault> = routes
             .chain(self.outcomes.faults())
             .chain(self.gateway_api.unserved.values())
@@ -66,14 +66,16 @@ impl Translator {
         self.outcomes.gateways.iter().map(|(key, plan)| (key, &**plan)).collect()
     }
 
-    /// Returns the plans of the route objects, in any order.
-    pub fn each_route(&self) -> impl Iterator<Item = (&ObjectKey, &RoutePlan)> {
-        self.routes.plans.iter().map(|(key, plan)| (key, &**plan))
+    /// Returns the plans of the route objects with faults or replaced parts, and of those that one of these fleets is
+    /// served in another form, in order.
+    pub fn reported_routes(&self, fleets: &BTreeSet<FleetId>) -> BTreeMap<&ObjectKey, &RoutePlan> {
+        let varied = self.variants.routes_of(fleets).filter_map(|key| self.routes.get_key_value(key));
+        self.routes.reported().chain(varied).map(|(key, plan)| (key, &**plan)).collect()
     }
 
     /// Returns the plans of the route objects, in order.
     pub fn routes(&self) -> BTreeMap<&ObjectKey, &RoutePlan> {
-        self.routes.plans.iter().map(|(key, plan)| (key, &**plan)).collect()
+        self.routes.each().map(|(key, plan)| (key, &**plan)).collect()
     }
 
     /// Returns the number of route objects at each listener that has any.
@@ -85,7 +87,7 @@ impl Translator {
     /// there for each of them.
     pub fn proxy_hosts(&self) -> BTreeMap<(&ObjectKey, &TableName), Vec<&Host>> {
         let mut hosts: BTreeMap<_, Vec<&Host>> = BTreeMap::new();
-        for (_, plan) in self.routes.plans.iter().filter(|(key, _)| *key.kind == *kinds::HTTP_PROXY) {
+        for (_, plan) in self.routes.each().filter(|(key, _)| *key.kind == *kinds::HTTP_PROXY) {
             for (gateway, table, host) in &plan.places {
                 hosts.entry((gateway, table)).or_default().push(host);
             }

@@ -185,8 +185,8 @@ impl Translator {
     /// Returns every route object.
     pub fn route_keys(&self) -> BTreeSet<ObjectKey> {
         self.routes
-            .plans
-            .keys()
+            .each()
+            .map(|(key, _)| key)
             .filter(|key| !httpproxy::is_proxy(key))
             .chain(self.httpproxy.shares.keys())
             .cloned()
@@ -195,12 +195,12 @@ impl Translator {
 
     /// Returns the desired plan of a route; for an HTTPProxy, its part of the plans of its roots.
     pub fn route(&self, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
-        if httpproxy::is_proxy(key) { self.httpproxy.shares.get(key) } else { self.routes.plans.get(key) }
+        if httpproxy::is_proxy(key) { self.httpproxy.shares.get(key) } else { self.routes.get(key) }
     }
 
     /// Returns the plan of a route as served to a fleet.
     pub fn served_route(&self, id: &FleetId, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
-        self.variants.routes.get(&(id.clone(), key.clone())).or_else(|| self.routes.plans.get(key))
+        self.variants.routes.get(&(id.clone(), key.clone())).or_else(|| self.routes.get(key))
     }
 
     /// Returns the plan of a route object as served to a fleet; for an HTTPProxy, its part of the plans of its roots.

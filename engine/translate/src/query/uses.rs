@@ -28,7 +28,7 @@ impl Translator {
     /// Returns the desired clusters of a Gateway that are made of an object, each with a unit that uses it.
     pub fn clusters_through(&self, gateway: &ObjectKey, key: &ObjectKey) -> Vec<(Version, Node)> {
         let routes = self.routes_reading(key);
-        let plans = routes.iter().filter_map(|route| self.routes.plans.get(route));
+        let plans = routes.iter().filter_map(|route| self.routes.get(route));
         let plans = plans.filter(|plan| plan.gateways().contains(gateway));
         let identity = self.identity(gateway);
         let mut clusters: Vec<(Version, Node)> = plans.flat_map(|plan| clusters_in(plan, key, identity)).collect();
@@ -50,7 +50,7 @@ impl Translator {
     /// can refuse, the object that configures the filter, and the unit that requires it. Scans all routes: for rare
     /// queries only.
     pub fn filters(&self, gateway: &ObjectKey) -> Vec<(Content, ObjectKey, Node)> {
-        let plans = self.routes.plans.values().filter(|plan| plan.gateways().contains(gateway));
+        let plans = self.routes.each().map(|(_, plan)| plan).filter(|plan| plan.gateways().contains(gateway));
         let of_routes = plans.flat_map(|plan| filters_in(plan));
         let of_levels = self.level_filters(gateway).into_iter().map(|(filter, unit)| with_owner(&filter, unit));
         of_routes.chain(of_levels).collect()
@@ -83,7 +83,7 @@ impl Translator {
     /// required. Scans all routes: for rare queries only.
     pub fn published_together(&self, gateway: &ObjectKey) -> Vec<BTreeSet<Content>> {
         let fleet = self.assembly.fleets.get(&FleetId::main(gateway));
-        let plans = self.routes.plans.values().filter(|plan| plan.gateways().contains(gateway));
+        let plans = self.routes.each().map(|(_, plan)| plan).filter(|plan| plan.gateways().contains(gateway));
         let placed = plans.flat_map(|plan| fleet.into_iter().flat_map(|fleet| fleet.placed(plan)));
         let parts = placed.map(|(_, context, rendered)| {
             let guards = &rendered.route.guards;

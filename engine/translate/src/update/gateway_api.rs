@@ -81,7 +81,7 @@ impl Translator {
         edges.extend(claims.iter().flat_map(|claims| claims.edges.iter().cloned()));
         run.graph.replace(key, edges);
         run.changes.routes.insert(key.clone());
-        let before = self.routes.plans.get(key).map(|plan| plan.gateways()).unwrap_or_default();
+        let before = self.routes.get(key).map(|plan| plan.gateways()).unwrap_or_default();
         let after = plan.as_ref().map(RoutePlan::gateways).unwrap_or_default();
         run.changes.gateways.extend(before.difference(&after).map(|gateway| (*gateway).clone()));
         self.set_route(key, plan.map(Arc::new));

@@ -44,7 +44,7 @@ impl Translator {
         edges.extend(claim.iter().flat_map(|claim| claim.edges.iter().cloned()));
         run.graph.replace(key, edges);
         let members = |plan: Option<&RoutePlan>| plan.map(|plan| plan.members.clone()).unwrap_or_default();
-        let (before, after) = (members(self.routes.plans.get(key).map(|plan| &**plan)), members(plan.as_ref()));
+        let (before, after) = (members(self.routes.get(key).map(|plan| &**plan)), members(plan.as_ref()));
         run.changes.routes.insert(key.clone());
         run.changes.routes.extend(before.union(&after).cloned());
         self.httpproxy.set_members(key, &before, &after);
@@ -54,7 +54,7 @@ impl Translator {
         for member in before.union(&after) {
             let mut share = own.remove(member);
             let others = self.httpproxy.included.get(member).into_iter().flatten().filter(|root| *root != key);
-            for other in others.filter_map(|root| self.routes.plans.get(root)) {
+            for other in others.filter_map(|root| self.routes.get(root)) {
                 let theirs = shares(other).remove(member);
                 share = match (share, theirs) {
                     (Some(share), Some(theirs)) => Some(together(share, theirs)),
@@ -171,7 +171,7 @@ impl Translator {
 
     /// Returns the plan of a root with its includes, as desired.
     pub fn root(&self, root: &ObjectKey) -> Option<&Arc<RoutePlan>> {
-        self.routes.plans.get(root)
+        self.routes.get(root)
     }
 
     /// Returns the roots that include an HTTPProxy, or that reference one that is unreadable.
@@ -190,8 +190,8 @@ impl Translator {
     /// Returns the plans with routes of an object: its own plan, or those of the roots that include it.
     fn plans_of(&self, key: &ObjectKey) -> Vec<(&ObjectKey, &Arc<RoutePlan>)> {
         match self.httpproxy.included.get(key) {
-            Some(roots) => roots.iter().filter_map(|root| self.routes.plans.get_key_value(root)).collect(),
-            None => self.routes.plans.get_key_value(key).into_iter().collect(),
+            Some(roots) => roots.iter().filter_map(|root| self.routes.get_key_value(root)).collect(),
+            None => self.routes.get_key_value(key).into_iter().collect(),
         }
     }
 

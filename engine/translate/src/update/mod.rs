@@ -19,7 +19,7 @@ use holdfast_api::apis::Body;
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_api::snapshot::ObjectSnapshot;
-use holdfast_graph::{Edge, Graph, ObjectKey};
+use holdfast_graph::{Edge, Graph, ObjectKey, visits};
 use holdfast_xds::Snapshot;
 pub(crate) use unit::Unit;
 use variants::Variants;
@@ -171,6 +171,7 @@ impl Translator {
     }
 
     fn redo(&mut self, unit: &Unit, run: &mut Run<'_>) {
+        visits::objects(1);
         match unit {
             Unit::Class(key) => self.redo_class(unit, key, run),
             Unit::Gateway(key) => self.redo_gateway(unit, key, run),

@@ -40,6 +40,11 @@ impl Variants {
         self.gateways.contains(fleet)
     }
 
+    /// Returns the routes that one of these fleets is served in another form than the desired one.
+    pub(crate) fn routes_of<'a>(&'a self, fleets: &'a BTreeSet<FleetId>) -> impl Iterator<Item = &'a ObjectKey> {
+        self.routes.keys().filter(|(fleet, _)| fleets.contains(fleet)).map(|(_, key)| key)
+    }
+
     /// Returns whether this fleet has policy settings of its Gateway that differ from the desired ones.
     pub(crate) fn has_levels(&self, fleet: &FleetId) -> bool {
         self.levels.contains(fleet)
@@ -227,7 +232,7 @@ impl Translator {
                 });
                 match plan {
                     Some(plan) => plan.map(Arc::new),
-                    None => self.routes.plans.get(key).cloned(),
+                    None => self.routes.get(key).cloned(),
                 }
             }
             None => {
@@ -240,7 +245,7 @@ impl Translator {
             Some(plan) => self.variants.routes.insert(at, plan.clone()),
             None => self.variants.routes.remove(&at),
         };
-        let served = if overlay.is_some() { plan.clone() } else { self.routes.plans.get(key).cloned() };
+        let served = if overlay.is_some() { plan.clone() } else { self.routes.get(key).cloned() };
         if let Some(fleet) = self.assembly.fleets.get_mut(id)
             && !served.as_ref().is_some_and(|plan| fleet.has(key, plan))
         {
