@@ -4,6 +4,7 @@
 pub(crate) mod clients;
 pub mod connections;
 mod levels;
+mod places;
 mod remotes;
 pub(crate) mod streams;
 
@@ -29,7 +30,7 @@ pub use levels::GatewayGuards;
 use levels::speaks;
 
 use self::streams::{StreamTable, Streams};
-use super::lost_matches::{LostMatch, lost_matches};
+use super::lost_matches::{LostMatches, lost_matches};
 use super::{chains, placeholders, ports};
 use crate::outcome::gateway::GatewayPlan;
 use crate::outcome::listener::{ListenerPlan, ListenerState};
@@ -176,8 +177,7 @@ pub(crate) struct Fleet {
     /// Tables of listeners that do not use the validation context of a policy: they are closed, or their Gateway requires
     /// one.
     without_policy_validation: BTreeSet<TableName>,
-    /// The matches that route objects lost to older ones, by host; hosts without any are left out.
-    pub(crate) lost_matches: BTreeMap<(TableName, Host), Vec<LostMatch>>,
+    pub(crate) lost_matches: LostMatches,
     dirty_hosts: BTreeSet<(TableName, Host)>,
     dirty_tables: BTreeSet<TableName>,
     dirty_listeners: bool,
@@ -217,7 +217,7 @@ impl Fleet {
             streams: StreamTable::default(),
             unvalidated: BTreeSet::new(),
             without_policy_validation: BTreeSet::new(),
-            lost_matches: BTreeMap::new(),
+            lost_matches: LostMatches::default(),
             dirty_hosts: BTreeSet::new(),
             dirty_tables: BTreeSet::new(),
             dirty_listeners: true,
@@ -248,14 +248,6 @@ impl Fleet {
     pub(crate) fn hosts_in_order(&self) -> impl Iterator<Item = (&TableName, &Host, impl Iterator<Item = &Rendered>)> {
         let hosts = self.tables.iter().flat_map(|(name, table)| table.hosts.iter().map(move |host| (name, host)));
         hosts.map(|(name, (host, state))| (name, host, state.routes.values().map(|rendered| &**rendered)))
-    }
-
-    /// Returns the number of routes of a route object, at each of its hosts.
-    pub(crate) fn routes_at_hosts(&self, key: &ObjectKey) -> usize {
-        let places = self.routes.get(key).into_iter().flat_map(|plan| &plan.places);
-        let own: BTreeSet<_> = places.filter(|(gateway, _, _)| *gateway == self.key).collect();
-        let hosts = own.into_iter().filter_map(|(_, table, host)| self.tables.get(table)?.hosts.get(host));
-        hosts.flat_map(|host| host.routes.values()).filter(|rendered| rendered.route.key == *key).count()
     }
 
     /// Returns the routes of connections of a listener; none where a policy closes the listener.
@@ -422,7 +414,7 @@ impl Fleet {
         let gone: Vec<_> = self.tables.keys().filter(|name| !wanted.contains_key(name)).cloned().collect();
         for name in gone {
             self.tables.remove(&name);
-            self.lost_matches.retain(|(table, _), _| *table != name);
+            self.lost_matches.remove_table(&name);
             self.snapshot.remove(ResourceType::Route, &names::route_configuration(&name));
             self.changed = true;
         }
@@ -661,17 +653,13 @@ impl Fleet {
             self.dirty_listeners |= !state.filters.is_empty();
             table.hosts.remove(host);
             table.parts.remove(host);
-            self.lost_matches.remove(&(table_name.clone(), host.clone()));
+            self.lost_matches.set(table_name, host, Vec::new());
             self.dirty_tables.insert(table_name.clone());
             return;
         }
         visits::routes(state.routes.len());
         let lost = lost_matches(state.routes.values().map(|rendered| &**rendered));
-        let place = (table_name.clone(), host.clone());
-        match lost.is_empty() {
-            true => self.lost_matches.remove(&place),
-            false => self.lost_matches.insert(place, lost),
-        };
+        self.lost_matches.set(table_name, host, lost);
         let context = table.context;
         let served = state.routes_under(&levels, &open);
         let encoded = |rendered: Arc<Rendered>| (rendered.encoded(context), rendered);

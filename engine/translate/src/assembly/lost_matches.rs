@@ -1,8 +1,9 @@
 //! Matches at a host that an older route object also has, and that therefore get no requests.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use holdfast_api::section::ObjectSection;
+use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_envoy::model::{Match, NamedMatch, PathMatch};
 use holdfast_graph::ObjectKey;
 
@@ -16,6 +17,31 @@ pub(crate) struct LostMatch {
     /// The match, as in `rules[0].matches[1]`.
     pub(crate) section: String,
     pub(crate) winner: ObjectKey,
+}
+
+/// The lost matches of a fleet, by host; hosts without any are left out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LostMatches(BTreeMap<(TableName, Host), Vec<LostMatch>>);
+
+impl LostMatches {
+    /// Sets the lost matches of a host.
+    pub(crate) fn set(&mut self, table: &TableName, host: &Host, lost: Vec<LostMatch>) {
+        let place = (table.clone(), host.clone());
+        match lost.is_empty() {
+            true => self.0.remove(&place),
+            false => self.0.insert(place, lost),
+        };
+    }
+
+    /// Removes the hosts of a table.
+    pub(crate) fn remove_table(&mut self, table: &TableName) {
+        self.0.retain(|(name, _), _| name != table);
+    }
+
+    /// Returns all lost matches with their places, in order.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&(TableName, Host), &LostMatch)> {
+        self.0.iter().flat_map(|(place, lost)| lost.iter().map(move |one| (place, one)))
+    }
 }
 
 /// Returns the lost matches of the routes of a host, which are in order. A host with routes of one object has none, so

@@ -12,6 +12,7 @@ use holdfast_api::settings::{Settings, body_for};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::Flaw;
 use holdfast_envoy::features::retry::RouteRetryPolicy;
+use holdfast_envoy::features::session::PersistentSession;
 use holdfast_envoy::features::timeout::RouteTimeouts;
 use holdfast_envoy::model::{
     Action, BackendCluster, FixedResponse, Forward, PathMatch, PathRank, Precedence, Route, WeightedBackend,
@@ -20,7 +21,7 @@ use holdfast_graph::{ObjectKey, Origins};
 
 use super::filters::Filters;
 use super::session::{self, ReadSession};
-use super::weighted;
+use super::weighted::{self, Resolved};
 use crate::backend_policy::backend::{Refused, Sent};
 use crate::narrowing;
 use crate::narrowing::Ranked;
@@ -83,7 +84,7 @@ fn missing_backend_status(route: &Object) -> u16 {
 /// Translates a rule.
 pub(crate) fn translate(
     object: &Object,
-    rule: ReadRule<'_>,
+    mut rule: ReadRule<'_>,
     attached: &Attached<'_>,
     settings: &Settings,
     reader: &mut Reader<'_>,
@@ -95,15 +96,7 @@ pub(crate) fn translate(
     let mut resolved = weighted::resolve(&object.key, &section, rule.backends, Sent::Requests, reader);
     let mirrors = rule.filters.mirrors(&object.key, &section, reader, &mut outcome.faults);
     let auth = rule.filters.auth(&object.key, &section, reader);
-    let (mut flaws, mut ignored) = (rule.flaws, rule.ignored);
-    flaws.extend(std::mem::take(&mut resolved.flaws));
-    let default_name = || names::session(&object.key, rule.index, rule.name);
-    let session = rule.session.and_then(|read| session::of_rule(read, &resolved.backends, default_name, &mut ignored));
-    let mut flawed = reported(object, &field, &flaws, &mut outcome.faults);
-    if flawed.is_none() {
-        let not_served = (Class::Ignored, "NotServed");
-        outcome.faults.extend(ignored.iter().map(|flaw| fault_of(object, &field, flaw, not_served)));
-    }
+    let (session, mut flawed) = session_and_flaws(object, &field, &mut rule, &mut resolved, &mut outcome.faults);
     let of_server = auth.as_ref().err().map(|refused| &refused.fault);
     outcome.faults.extend(resolved.faults.iter().chain(of_server).chain(&attached.faults).cloned());
     outcome.of_policies = (!attached.keys.is_empty()).then(|| attached.merged.origins.clone());
@@ -157,6 +150,27 @@ pub(crate) fn translate(
         outcome.routes.push(route);
     }
     outcome
+}
+
+/// Reports the flaws of a rule and its backends. Returns the session persistence, and the first flaw as a sentence.
+fn session_and_flaws(
+    object: &Object,
+    field: &str,
+    rule: &mut ReadRule<'_>,
+    resolved: &mut Resolved,
+    faults: &mut Vec<Fault>,
+) -> (Option<PersistentSession>, Option<String>) {
+    let (mut flaws, mut ignored) = (std::mem::take(&mut rule.flaws), std::mem::take(&mut rule.ignored));
+    flaws.append(&mut resolved.flaws);
+    let default_name = || names::session(&object.key, rule.index, rule.name);
+    let read = rule.session.take();
+    let session = read.and_then(|read| session::of_rule(read, &resolved.backends, default_name, &mut ignored));
+    let flawed = reported(object, field, &flaws, faults);
+    if flawed.is_none() {
+        let not_served = (Class::Ignored, "NotServed");
+        faults.extend(ignored.iter().map(|flaw| fault_of(object, field, flaw, not_served)));
+    }
+    (session, flawed)
 }
 
 /// Reports the flaws of a rule, and returns the first one as a sentence.

@@ -53,8 +53,7 @@ impl Fleet {
     pub(crate) fn duplicates(&self) -> Duplicates {
         let mut found: BTreeMap<_, BTreeSet<(TableName, Host)>> = BTreeMap::new();
         let mut lost: HashMap<&ObjectKey, usize> = HashMap::new();
-        for (place, one) in self.lost_matches.iter().flat_map(|(place, lost)| lost.iter().map(move |one| (place, one)))
-        {
+        for (place, one) in self.lost_matches.each() {
             *lost.entry(&one.loser).or_default() += 1;
             found.entry((&one.loser, &one.section, &one.winner)).or_default().insert(place.clone());
         }
