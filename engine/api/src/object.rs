@@ -7,9 +7,16 @@ use holdfast_graph::ObjectKey;
 
 use crate::apis::Body;
 
-/// Prefixes of the annotations that are read: settings of Holdfast, and those of HTTPProxies.
-const ANNOTATION_PREFIXES: [&str; 4] =
-    ["holdfast.dev/", "projectcontour.io/", "kubernetes.io/ingress.class", "kgateway.dev/"];
+/// Prefixes of the annotations that are read: settings of Holdfast, those of HTTPProxies and policies, and those of other
+/// gateways that are reported.
+const ANNOTATION_PREFIXES: [&str; 6] = [
+    "holdfast.dev/",
+    "projectcontour.io/",
+    "contour.heptio.com/",
+    "kubernetes.io/ingress.",
+    "ingress.kubernetes.io/force-ssl-redirect",
+    "kgateway.dev/",
+];
 
 /// The metadata that decisions depend on, without `managedFields`, owner references and the like.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -8,14 +8,15 @@
 //! Endpoints and certificates are updated beside these stages.
 //!
 //! `incremental` is the core, which knows no kind. `outcome` has what units yield, as plain data. `gateway_api`,
-//! `listener_set`, `httpproxy`, `policy` and `backend_policy` are the functions of one API each; `listeners` and
-//! `narrowing` are functions that several of them share. `assembly` has the resources of each fleet. `update` has the
+//! `listener_set`, `httpproxy`, `policy` and `backend_policy` are the functions of one API each; `annotations`,
+//! `listeners` and `narrowing` are functions that several of them share. `assembly` has the resources of each fleet. `update` has the
 //! state, `query` the questions about it.
 
 // Contents of policies (`policy/setting.rs`) are keys of sets; values that they compute on first use do
 // not affect their order.
 #![allow(clippy::mutable_key_type)]
 
+mod annotations;
 mod assembly;
 pub mod backend_policy;
 mod dates;

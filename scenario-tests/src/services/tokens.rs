@@ -53,6 +53,11 @@ impl TokenMaker {
         keys(&self.key)
     }
 
+    /// The public key in PEM.
+    pub fn public_key(&self) -> String {
+        self.key.public_key_pem()
+    }
+
     /// The number of requests for the keys.
     pub fn key_requests(&self) -> u64 {
         self.key_requests.load(Ordering::Relaxed)

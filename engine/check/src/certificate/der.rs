@@ -21,6 +21,11 @@ impl<'a> Reader<'a> {
         Self(bytes)
     }
 
+    /// Returns whether no element is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the content of the next element, which must have this tag.
     pub(super) fn next(&mut self, tag: u8) -> Option<&'a [u8]> {
         let (found, rest) = self.0.split_first()?;

@@ -116,7 +116,8 @@ fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
     extension.value.general_names.iter().filter_map(name).collect()
 }
 
-fn public_key(info: &SubjectPublicKeyInfo<'_>) -> Result<PublicKey, CertificateFault> {
+/// Returns the key of a certificate or of a PEM text, of a kind that Envoy supports.
+pub(super) fn public_key(info: &SubjectPublicKeyInfo<'_>) -> Result<PublicKey, CertificateFault> {
     let algorithm = info.algorithm.algorithm.to_id_string();
     let bytes: &[u8] = &info.subject_public_key.data;
     match info.parsed() {
@@ -164,6 +165,6 @@ impl Curve {
 }
 
 /// Returns the length of a number without leading zero bytes, in bits.
-fn bits(number: &[u8]) -> usize {
+pub(super) fn bits(number: &[u8]) -> usize {
     number.first().map_or(0, |first| number.len() * 8 - first.leading_zeros() as usize)
 }

@@ -14,6 +14,7 @@ mod der;
 mod key;
 mod leaf;
 mod pem;
+mod public;
 mod summary;
 mod validity;
 
@@ -22,6 +23,7 @@ use std::fmt;
 pub use bundle::{Bundle, BundleFault, check_ca_bundle};
 pub use clients::{REVOCATIONS_BYTES_MAX, check_client_authorities, check_revocations};
 pub use pem::PemFault;
+pub use public::{PublicKeyFault, json_web_key};
 pub use summary::{CertificateSummary, summaries};
 pub use validity::{ChainPosition, DateFault, EXPIRY_NOTICE_SECONDS, Validity};
 

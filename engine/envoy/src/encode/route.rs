@@ -21,7 +21,7 @@ use prost::Message;
 
 use super::{any, duration, names, per_filter};
 use crate::features::redirect::{ListenerContext, Redirect, Scheme};
-use crate::features::rewrite::EnvoyPathRewrite;
+use crate::features::rewrite::{EnvoyPathRewrite, Rewrite};
 use crate::features::tracing::TracingSettings;
 use crate::features::{cookies, filters, ip_filter, local_rate_limit, session};
 use crate::model::{
@@ -230,11 +230,7 @@ fn route_action(forward: &Forward, matched: &Match) -> envoy::RouteAction {
         cluster_not_found_response_code: not_found.into(),
         cluster_specifier: Some(clusters(&forward.backends)),
         request_mirror_policies: forward.mirrors.iter().map(crate::features::mirror::Mirror::encode).collect(),
-        host_rewrite_specifier: match &forward.rewrite.host {
-            Some(host) => Some(HostRewriteSpecifier::HostRewriteLiteral(host.to_string())),
-            None if forward.rewrite.auto_host => Some(HostRewriteSpecifier::AutoHostRewrite(BoolValue { value: true })),
-            None => None,
-        },
+        host_rewrite_specifier: host_rewrite(&forward.rewrite),
         // Envoy's default would end every request after 15 s; zero means no limit.
         timeout: Some(duration(forward.timeouts.request.unwrap_or_default())),
         retry_policy: forward.timeouts.backend_request.filter(|limit| !limit.is_zero()).map(|limit| {
@@ -262,6 +258,14 @@ fn route_action(forward: &Forward, matched: &Match) -> envoy::RouteAction {
         None => {}
     }
     action
+}
+
+fn host_rewrite(rewrite: &Rewrite) -> Option<HostRewriteSpecifier> {
+    match (&rewrite.host, &rewrite.host_from) {
+        (Some(host), _) => Some(HostRewriteSpecifier::HostRewriteLiteral(host.to_string())),
+        (None, Some(header)) => Some(HostRewriteSpecifier::HostRewriteHeader(header.to_string())),
+        (None, None) => rewrite.auto_host.then_some(HostRewriteSpecifier::AutoHostRewrite(BoolValue { value: true })),
+    }
 }
 
 /// Listeners allow WebSocket upgrades; this route does not.

@@ -247,6 +247,18 @@ impl RouteJwt {
     }
 }
 
+/// Validates inline keys in any form that kgateway reads: a JWKS, one key as JSON, or a public key in PEM, which becomes a
+/// JWKS without a key id, so that it verifies tokens with any key id.
+pub fn check_keys_or_pem(text: &[u8]) -> Result<Arc<str>, String> {
+    // A JSON text never begins with the dashes of a block, and text before a block of PEM is ignored.
+    let is_pem = |line: &[u8]| line.starts_with(b"-----BEGIN ");
+    if text.trim_ascii_start().starts_with(b"{") || !text.split(|byte| *byte == b'\n').any(is_pem) {
+        return check_keys(text);
+    }
+    let key = holdfast_check::certificate::json_web_key(text).map_err(|fault| fault.to_string())?;
+    Ok(serde_json::json!({ "keys": [key] }).to_string().into())
+}
+
 /// Validates an inline JWKS. It may contain public keys only, since the admin pages show it.
 pub fn check_keys(text: &[u8]) -> Result<Arc<str>, String> {
     if text.len() > JWKS_BYTES_MAX {
@@ -304,6 +316,23 @@ mod tests {
             assert!(check_keys(wrong.as_bytes()).is_err_and(|why| why.contains(expected)), "{wrong}");
         }
         assert!(check_keys(&vec![b' '; JWKS_BYTES_MAX + 1]).is_err());
+    }
+
+    #[test]
+    fn a_public_key_in_pem_becomes_a_key_set() {
+        let pem = "A key:\n-----BEGIN PUBLIC KEY-----\n\
+                   MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEVRdO8yWnSRHlkRvoQBzhIdcCsYWn\n\
+                   DXLiCrNVgVKC9zk0CM1LTjmJhKXwUXQGUBKmx0aLMzL4HmBd3OIaPMBvHA==\n-----END PUBLIC KEY-----\n";
+        let keys = check_keys_or_pem(pem.as_bytes());
+        assert!(keys.as_ref().is_ok_and(|keys| keys.contains(r#""alg":"ES256""#)), "{keys:?}");
+        assert_eq!(keys.clone().and_then(|keys| check_keys(keys.as_bytes())), keys);
+        assert!(check_keys(pem.as_bytes()).is_err());
+        let json = r#"{"keys":[{"kty":"RSA","n":"sXch","e":"AQAB"}]}"#;
+        assert_eq!(check_keys_or_pem(json.as_bytes()).as_deref(), Ok(json));
+        let neither = check_keys_or_pem(b"secret");
+        assert!(neither.is_err_and(|why| why.contains("not a JSON Web Key Set")));
+        let private = pem.replace("PUBLIC", "PRIVATE");
+        assert!(check_keys_or_pem(private.as_bytes()).is_err_and(|why| why.contains("private key")));
     }
 
     #[test]

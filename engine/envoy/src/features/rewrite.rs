@@ -16,6 +16,8 @@ pub struct Rewrite {
     pub host: Option<Arc<str>>,
     /// The path that the backend receives.
     pub path: Option<PathRewrite>,
+    /// The request header with the host that the backend receives, where the request has the header.
+    pub host_from: Option<Arc<str>>,
     /// Whether the backend receives its own name as the host.
     pub auto_host: bool,
 }

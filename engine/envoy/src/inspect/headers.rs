@@ -10,7 +10,7 @@ use envoy_types::pb::envoy::config::core::v3::HeaderValueOption;
 use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use envoy_types::pb::envoy::config::route::v3 as envoy;
 use envoy_types::pb::envoy::config::route::v3::route::Action as EncodedAction;
-use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
+use envoy_types::pb::envoy::config::route::v3::route_action::{ClusterSpecifier, HostRewriteSpecifier};
 
 use crate::features::headers::HeaderEdits;
 use crate::model::{Action, Route};
@@ -40,7 +40,9 @@ pub(super) fn hidden_by(route: &envoy::Route) -> HeaderNames {
     let (removed, set) = (&route.request_headers_to_remove, &route.request_headers_to_add);
     let mut names = overwritten(removed, set);
     let Some(EncodedAction::Route(action)) = &route.action else { return names };
-    names.extend(action.host_rewrite_specifier.is_some().then(|| HOST.to_owned()));
+    // A host that is copied from another header is the client's own choice.
+    let is_copied = matches!(action.host_rewrite_specifier, Some(HostRewriteSpecifier::HostRewriteHeader(_)));
+    names.extend((action.host_rewrite_specifier.is_some() && !is_copied).then(|| HOST.to_owned()));
     if let Some(ClusterSpecifier::WeightedClusters(weighted)) = &action.cluster_specifier {
         names.extend(common(weighted.clusters.iter().map(|cluster| {
             let mut own = overwritten(&cluster.request_headers_to_remove, &cluster.request_headers_to_add);

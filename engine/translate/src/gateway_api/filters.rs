@@ -310,7 +310,7 @@ fn rewrite(written: &HttpRouteRulesFiltersUrlRewrite, paths: &[&PathMatch], flaw
     }
     found.extend(path.as_ref().and_then(|path| path.check(paths).err()));
     flaws.extend(found.into_iter().map(|flaw| below("urlRewrite", flaw)));
-    Rewrite { host: written.hostname.as_deref().map(Arc::from), path, auto_host: false }
+    Rewrite { host: written.hostname.as_deref().map(Arc::from), path, ..Rewrite::default() }
 }
 
 fn cors(written: &HttpRouteRulesFiltersCors, flaws: &mut Vec<Flaw>) -> CorsSettings {

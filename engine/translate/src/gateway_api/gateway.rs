@@ -11,6 +11,7 @@ use holdfast_api::status::Condition;
 use holdfast_graph::{ObjectKey, Role};
 
 use super::{client, infrastructure};
+use crate::annotations;
 use crate::httpproxy::listeners as of_proxies;
 use crate::incremental::guard;
 use crate::listener_set::join;
@@ -97,6 +98,7 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     if let Some(address) = address.filter(|_| settings.listen_address.is_some()) {
         conflicts::between(object, address, &mut listeners, settings, reader, &mut faults);
     }
+    faults.extend(annotations::of_gateway_api(object));
     let (infrastructure, flawed) = infrastructure::read(object, gateway, settings, reader, &mut faults);
     let accepted = match flawed {
         // Running Envoys stay: a mistake in data plane parameters is not a request to stop serving.

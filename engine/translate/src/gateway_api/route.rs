@@ -19,6 +19,7 @@ use holdfast_graph::ObjectKey;
 use super::claims;
 use super::rule::{self, Outcome, ReadRule};
 use super::{grpc, http, rivals, stream, today};
+use crate::annotations;
 use crate::httpproxy::neighbours;
 use crate::incremental::guard;
 use crate::narrowing::{self, Ranked};
@@ -44,6 +45,7 @@ pub(crate) fn plan(
         return Some(finished(stream::plan(object, route, claims, closed, settings, reader)));
     }
     let mut plan = RoutePlan { faults: claims.faults.clone(), ..RoutePlan::default() };
+    plan.faults.extend(annotations::of_gateway_api(object));
     let hostnames = claims::written(object).map(|(_, hostnames)| hostnames).unwrap_or_default();
     for parent in &claims.parents {
         let parent = against_rivals(object, parent, reader, &mut plan.faults);

@@ -24,10 +24,11 @@ use holdfast_envoy::model::{Action, BackendCluster, FixedResponse, Forward};
 use holdfast_graph::ObjectKey;
 
 use super::auth::HostAuth;
+use super::headers::{self, HostValues};
 use super::jwt::{self, HostJwt};
 use super::limits::LimitFault;
 use super::timeouts::{self, Limit};
-use super::{cookies, headers, limits, policy, service, upstream};
+use super::{cookies, limits, policy, service, upstream};
 use crate::httpproxy::includes::Leaf;
 use crate::httpproxy::path::Path;
 use crate::httpproxy::rewrite::{self, Selected};
@@ -214,18 +215,22 @@ pub(super) fn make(
         )
     })?;
     let known = [("CONTOUR_NAMESPACE", leaf.owner.namespace.to_string())];
-    let request = headers::read(route.request_headers_policy.as_ref(), true, &known).map_err(|message| {
-        let message = format!("{message} on request headers");
-        context.invalid("requestHeadersPolicy", "RouteError", "RequestHeadersPolicyInvalid", message)
-    })?;
-    let response = headers::read(route.response_headers_policy.as_ref(), false, &known).map_err(|message| {
-        let message = format!("{message} on response headers");
-        context.invalid("responseHeadersPolicy", "RouteError", "ResponseHeaderPolicyInvalid", message)
-    })?;
+    let request = headers::read(route.request_headers_policy.as_ref(), HostValues::LiteralOrHeader, &known).map_err(
+        |message| {
+            let message = format!("{message} on request headers");
+            context.invalid("requestHeadersPolicy", "RouteError", "RequestHeadersPolicyInvalid", message)
+        },
+    )?;
+    let response =
+        headers::read(route.response_headers_policy.as_ref(), HostValues::Refused, &known).map_err(|message| {
+            let message = format!("{message} on response headers");
+            context.invalid("responseHeadersPolicy", "RouteError", "ResponseHeaderPolicyInvalid", message)
+        })?;
     let cookies = cookies::read(context, route.cookie_rewrite_policies.as_deref(), "cookieRewritePolicies", "route")?;
     let replacement = replacement(context, route)?;
     let mut backends = BTreeSet::new();
-    let action = action(context, route, request.host.as_ref(), &cookies)?;
+    let rewrite = Rewrite { host: request.host.clone(), host_from: request.host_from.clone(), ..Rewrite::default() };
+    let action = action(context, route, rewrite, &cookies)?;
     if let Action::Forward(forward) = &action {
         let named = forward.backends.iter().filter_map(|backend| backend.backend.as_ref());
         backends.extend(named.chain(forward.mirrors.iter().map(|mirror| &mirror.backend)).cloned());
@@ -252,7 +257,7 @@ pub(super) fn make(
 fn action(
     context: &mut Context<'_, '_>,
     route: &ProxyRoute,
-    host: Option<&Arc<str>>,
+    host: Rewrite,
     cookies: &[CookieRewrite],
 ) -> Result<Action, RouteFailure> {
     let services = route.services.as_ref().is_some_and(|services| !services.is_empty());
@@ -354,7 +359,7 @@ fn replacement(context: &mut Context<'_, '_>, route: &ProxyRoute) -> Result<Opti
 fn forward(
     context: &mut Context<'_, '_>,
     route: &ProxyRoute,
-    host: Option<&Arc<str>>,
+    host: Rewrite,
     cookies: &[CookieRewrite],
 ) -> Result<Forward, RouteFailure> {
     let timeouts = route.timeout_policy.clone().unwrap_or_default();
@@ -388,12 +393,12 @@ fn forward(
         context.warn("loadBalancerPolicy", "SpecError", "IgnoredField", &message);
     }
     let common = Upstream { balance, health, idle: idle_connection, ..Upstream::default() };
-    let sni = host.cloned().unwrap_or_else(|| "".into());
+    let sni = host.host.clone().unwrap_or_else(|| "".into());
     let found = service::find(context, route, &common, &sni, cookies)?;
     Ok(Forward {
         backends: found.backends,
         mirrors: found.mirrors,
-        rewrite: Rewrite { host: host.cloned(), ..Rewrite::default() },
+        rewrite: host,
         timeouts: RouteTimeouts { request: Some(request), backend_request: None, idle },
         retry,
         hashed,

@@ -44,10 +44,23 @@ pub(super) struct Edits {
     pub(super) edits: HeaderEdits,
     /// Host header for the backend.
     pub(super) host: Option<Arc<str>>,
+    /// Request header that is copied to the host header for the backend.
+    pub(super) host_from: Option<Arc<str>>,
 }
 
-/// Reads a policy. `host`: a fixed value of the host header is allowed.
-pub(super) fn read(policy: Option<&HeadersPolicy>, host: bool, known: &Known<'_>) -> Result<Edits, String> {
+/// The values of the host header that a policy may set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum HostValues {
+    /// None.
+    Refused,
+    /// A literal one.
+    Literal,
+    /// A literal one, or the value of another header of the request.
+    LiteralOrHeader,
+}
+
+/// Reads a policy.
+pub(super) fn read(policy: Option<&HeadersPolicy>, hosts: HostValues, known: &Known<'_>) -> Result<Edits, String> {
     let mut all = Edits::default();
     let Some(policy) = policy else { return Ok(all) };
     let (set, remove) = (policy.set.as_deref().unwrap_or_default(), policy.remove.as_deref().unwrap_or_default());
@@ -63,8 +76,14 @@ pub(super) fn read(policy: Option<&HeadersPolicy>, host: bool, known: &Known<'_>
         }
         holdfast_check::header::value(value).map_err(|fault| format!("invalid set header {shown:?}: {fault}"))?;
         if name == "host" {
+            if hosts == HostValues::LiteralOrHeader
+                && let Some(source) = entry.host_source()
+            {
+                all.host_from = Some(source.to_ascii_lowercase().into());
+                continue;
+            }
             let literal = !value.is_empty() && formatted(value, known)?.is_none();
-            if !host || !literal {
+            if hosts == HostValues::Refused || !literal {
                 return Err(format!("rewriting {shown:?} header is not supported"));
             }
             all.host = Some(value.into());

@@ -22,9 +22,10 @@ use holdfast_graph::ObjectKey;
 
 use super::action::Guard;
 use super::auth::{self, HostAuth};
+use super::headers::{self, HostValues};
 use super::limits::LimitFault;
 use super::timeouts::{self, Limit};
-use super::{HOST, headers, jwt, limits};
+use super::{HOST, jwt, limits};
 use crate::outcome::finding::{Finding, Level};
 use crate::reader::Reader;
 
@@ -215,7 +216,7 @@ pub(super) fn rate_limit(written: Option<&RateLimitPolicy>) -> Result<Option<Loc
         unit: Duration::from_secs(unit),
         burst: number("burst", written.burst.unwrap_or(0))?,
         status,
-        headers: headers::read(Some(&headers), false, &[])?.edits,
+        headers: headers::read(Some(&headers), HostValues::Refused, &[])?.edits,
     }))
 }
 

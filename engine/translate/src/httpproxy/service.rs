@@ -18,9 +18,10 @@ use holdfast_graph::{ObjectKey, Role};
 use super::action::{Context, RouteFailure};
 use super::client;
 use super::cookies;
-use super::headers::{self, Edits};
+use super::headers::{self, Edits, HostValues};
 use super::upstream;
 use super::validation::{self, NoValidation, Warning};
+use crate::annotations;
 use crate::outcome::finding::Finding;
 use crate::reader::Reader;
 
@@ -126,20 +127,22 @@ fn edits(context: &mut Context<'_, '_>, service: &ProxyService, field: &str) -> 
         ("CONTOUR_SERVICE_NAME", service.name.to_string()),
         ("CONTOUR_SERVICE_PORT", service.port.to_string()),
     ];
-    let request = headers::read(service.request_headers_policy.as_ref(), true, &known).map_err(|message| {
-        let message = format!("{message} on request headers");
-        context.invalid(
-            &format!("{field}.requestHeadersPolicy"),
-            "ServiceError",
-            "RequestHeadersPolicyInvalid",
-            message,
-        )
-    })?;
-    let response = headers::read(service.response_headers_policy.as_ref(), false, &known).map_err(|message| {
-        let message = format!("{message} on response headers");
-        let field = format!("{field}.responseHeadersPolicy");
-        context.invalid(&field, "ServiceError", "ResponseHeadersPolicyInvalid", message)
-    })?;
+    let request =
+        headers::read(service.request_headers_policy.as_ref(), HostValues::Literal, &known).map_err(|message| {
+            let message = format!("{message} on request headers");
+            context.invalid(
+                &format!("{field}.requestHeadersPolicy"),
+                "ServiceError",
+                "RequestHeadersPolicyInvalid",
+                message,
+            )
+        })?;
+    let response =
+        headers::read(service.response_headers_policy.as_ref(), HostValues::Refused, &known).map_err(|message| {
+            let message = format!("{message} on response headers");
+            let field = format!("{field}.responseHeadersPolicy");
+            context.invalid(&field, "ServiceError", "ResponseHeadersPolicyInvalid", message)
+        })?;
     Ok((request, response))
 }
 
@@ -155,8 +158,13 @@ fn one(
     let reference = ServiceReference { owner: &owner, section: context.section, service, common, host };
     match backend(&reference, context.reader) {
         Ok((backend, warning)) => {
-            let field = format!("{}.{field}.validation", context.field);
-            context.findings.extend(warning.map(|warning| warning.found(&owner, field, "ServiceError")));
+            let below = format!("{}.{field}.validation", context.field);
+            context.findings.extend(warning.map(|warning| warning.found(&owner, below, "ServiceError")));
+            let key = scheme::service_key(&owner.namespace, &service.name);
+            if let Some(message) = context.reader.object(&key).and_then(|object| annotations::limits_of_service(object))
+            {
+                context.warn(field, "ServiceError", "IgnoredField", &message);
+            }
             Ok(Ok(backend))
         }
         Err(Unusable::Missing(service, what)) => {

@@ -22,6 +22,7 @@ use holdfast_graph::{ObjectKey, Origins, Role};
 
 use super::action::{self, Guard, Made, RouteFailure, Unit};
 use super::{HOST, host, is_ours, narrowed, policy};
+use crate::annotations;
 use crate::httpproxy::budgets::Budgets;
 use crate::httpproxy::conditions::Conditions;
 use crate::httpproxy::duplicates;
@@ -75,7 +76,7 @@ pub(crate) fn plan(
         is_ours(object, proxy, settings).then(|| proxy.clone()).ok_or(NOT_FOUND)
     });
     record_includes(key, &tree, reader);
-    plan.findings.extend(tree.findings);
+    plan.findings.extend(tree.findings.into_iter().chain(objects.values().flat_map(about_annotations)));
     let (leaves, duplicates) = ranked(key, tree.leaves, &tree.members, settings, reader);
     plan.findings.extend(duplicates);
     plan.members = tree.members;
@@ -115,6 +116,12 @@ pub(crate) fn plan(
     plan.findings.extend(of_host);
     put_in_order(&mut plan);
     Some(plan)
+}
+
+/// Returns the warnings about annotations without effect.
+fn about_annotations(object: &Arc<Object>) -> impl Iterator<Item = Finding> {
+    let found = annotations::of_proxy(object).into_iter();
+    found.map(|(field, message)| Finding::warning(&object.key, field, "SpecError", "IgnoredField", message))
 }
 
 /// Sorts the findings, and derives the faults from them.

@@ -16,7 +16,7 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!(
         "policies::extensions",
         true,
-        [headers_of_answers, bodies, retries_of_authorization, keys_of_a_config_map, fetched_ahead]
+        [headers_of_answers, bodies, retries_of_authorization, keys_of_a_config_map, keys_in_pem, fetched_ahead]
     )
 }
 
@@ -155,6 +155,36 @@ async fn keys_of_a_config_map(world: World) -> Result<()> {
     others.comes_to_answer(500).await?;
     map("jwks", &other.keys()?)?;
     others.comes_to_reach("echo").await?;
+    Ok(())
+}
+
+/// A public key in PEM verifies tokens with any key id; a text that is no public key closes, and the fault is reported.
+async fn keys_in_pem(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    route(&world)?;
+    let (maker, other) = (TokenMaker::start("maker").await?, TokenMaker::start("maker").await?);
+    let written = |text: &str| {
+        let text = serde_json::Value::from(text);
+        let spec = format!("jwt: {{providers: [{{name: own, issuer: maker, jwks: {{local: {{inline: {text}}}}}}}]}}");
+        world.write("tokens.yaml", extension("tokens", maker.address(), &spec))
+    };
+    written(&maker.public_key())?;
+    world.write("policy.yaml", policy("p", GATEWAY, "jwtAuth: {extensionRef: {name: tokens}}"))?;
+    let holdfast = world.run().await?;
+    let with = |maker: &TokenMaker| -> Result<HttpRequest> {
+        Ok(request(port).header("authorization", &maker.bearer("shop")?))
+    };
+    let (own, others) = (with(&maker)?, with(&other)?);
+    own.comes_to_reach("echo").await?;
+    others.answers(401).await?;
+    written(&other.public_key())?;
+    others.comes_to_reach("echo").await?;
+    own.comes_to_answer(401).await?;
+    written(&other.public_key().replace("PUBLIC KEY", "CERTIFICATE"))?;
+    others.comes_to_answer(500).await?;
+    let faults = holdfast.diagnostics("/debug/faults").await?.to_string();
+    ensure!(faults.contains("openssl x509 -pubkey"), "{faults}");
     Ok(())
 }
 

@@ -6,7 +6,42 @@ use holdfast_scenario_tests::{Story, World, stories};
 use super::{proxy, serve};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("proxies::rewrites", true, [prefixes_of_several_routes, one_leaf_of_several_roots])
+    stories!("proxies::rewrites", true, [prefixes_of_several_routes, one_leaf_of_several_roots, hosts_from_headers])
+}
+
+/// The host that a backend receives is copied from another header of the request, if the request has it.
+async fn hosts_from_headers(world: World) -> Result<()> {
+    let _backend = world.backend_in("shop", "a", None).await?;
+    let spec = "virtualhost: {fqdn: example.com}
+routes:
+- conditions: [{prefix: /copied}, {header: {name: ':method', exact: GET}}]
+  requestHeadersPolicy: {set: [{name: Host, value: '%REQ(X-Wanted-Host)%'}]}
+  services: [{name: a, port: 8080}]
+- conditions: [{prefix: /literal}]
+  requestHeadersPolicy: {set: [{name: Host, value: shop.internal}]}
+  services: [{name: a, port: 8080}]
+- conditions: [{prefix: /service}]
+  services: [{name: a, port: 8080, requestHeadersPolicy: {set: [{name: Host, value: a.internal}]}}]";
+    world.write("proxy.yaml", proxy("shop", "proxy", spec))?;
+    let served = serve(&world).await?;
+    served.get("example.com", "/copied").comes_to_reach("a").await?;
+    let rows = [
+        ("/copied", Some("other.example.com"), "other.example.com"),
+        ("/copied", None, "example.com"),
+        ("/literal", Some("other.example.com"), "shop.internal"),
+        ("/service", Some("other.example.com"), "a.internal"),
+    ];
+    for (path, wanted, seen) in rows {
+        let request = served.get("example.com", path);
+        let request = match wanted {
+            Some(host) => request.header("x-wanted-host", host),
+            None => request,
+        };
+        let reply = request.reaches("a").await?;
+        ensure!(reply.echo()?.host == seen, "{path} with {wanted:?}: {reply:?}");
+    }
+    served.get("example.com", "/copied").method(hyper::Method::POST).answers(404).await?;
+    Ok(())
 }
 
 async fn prefixes_of_several_routes(world: World) -> Result<()> {

@@ -114,6 +114,16 @@ pub struct HeaderValue {
     pub value: Arc<str>,
 }
 
+impl HeaderValue {
+    /// Returns the request header that is copied to the `Host` header: the value is `%REQ(name)%` and nothing else.
+    pub fn host_source(&self) -> Option<&str> {
+        let is_host = self.name.trim().eq_ignore_ascii_case("host");
+        let name = self.value.strip_prefix("%REQ(")?.strip_suffix(")%")?;
+        let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        (is_host && is_name).then_some(name)
+    }
+}
+
 /// Rate limits of requests.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -71,7 +71,8 @@ pub fn protection(route: &ProxyRoute, host_is_filtered: bool) -> Protection {
     entering.equal("jwtVerificationPolicy", "the provider of tokens that authorize requests", &token);
     addresses([ip_allow_policy, ip_deny_policy], host_is_filtered, &mut entering);
 
-    let because = "removing or overwriting (`set`, of `Host` as well) keeps the client's own value from backends";
+    let because = "removing or overwriting (`set`) keeps the client's own value from backends; a `Host` that is copied \
+                   from another header does not";
     let (removed, set) = changed(request_headers_policy.as_ref());
     let gone: Names = removed.union(&set).cloned().collect();
     forwarding.headers("requestHeadersPolicy", because, Way::Request, gone, Names::new());
@@ -136,7 +137,8 @@ fn answers(field: &'static str, because: &'static str, answers: bool, route: &Pr
 fn changed(policy: Option<&HeadersPolicy>) -> (Names, Names) {
     let Some(HeadersPolicy { set, remove }) = policy else { return Default::default() };
     let removed = names(remove.iter().flatten().map(|name| &**name));
-    (removed, names(set.iter().flatten().map(|header| &*header.name)))
+    let overwritten = set.iter().flatten().filter(|header| header.host_source().is_none());
+    (removed, names(overwritten.map(|header| &*header.name)))
 }
 
 fn cookies(field: &'static str, because: &'static str, list: Option<&[CookieRewritePolicy]>, sheet: &mut Sheet) {

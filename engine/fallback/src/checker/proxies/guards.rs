@@ -266,6 +266,8 @@ fn kept(edits: &HeaderEdits, policy: &Option<HeadersPolicy>, is_client: bool) ->
     let gone: Vec<&Arc<str>> = edits.remove.iter().chain(set).collect();
     let removed = policy.iter().flat_map(|policy| policy.remove.iter().flatten());
     let overwritten = policy.iter().filter(|_| is_client).flat_map(|policy| policy.set.iter().flatten());
+    // A host that is copied from another header is the client's own choice, and keeps nothing from backends.
+    let overwritten = overwritten.filter(|header| header.host_source().is_none());
     let wanted = removed.chain(overwritten.map(|header| &header.name)).map(|name| name.trim());
     // No request or response has a header with any other name.
     let mut wanted = wanted.filter(|name| header::is_possible(name.trim_start_matches(':')));

@@ -71,6 +71,17 @@ fn a_guard_that_is_newer() {
 }
 
 #[test]
+fn a_host_that_is_copied_from_a_header_is_the_choice_of_the_client() {
+    let with = |value: &str| {
+        proxy(&json!([route("/a", json!({"requestHeadersPolicy": {"set": [{"name": "Host", "value": value}]}}))]))
+    };
+    let (literal, copied, none) = (with("a.internal"), with("%REQ(x-host)%"), proxy(&json!([plain("/a")])));
+    assert!(!kept(&literal, &copied));
+    assert!(!kept(&literal, &none));
+    assert!(kept(&literal, &literal) && kept(&copied, &literal) && kept(&copied, &none));
+}
+
+#[test]
 fn what_a_route_of_then_would_open() {
     let opens = [
         json!({"permitInsecure": true}),

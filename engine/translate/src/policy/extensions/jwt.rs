@@ -12,7 +12,7 @@ use holdfast_api::apis::kgateway::traffic_policy::{ExtensionRef, TrafficSpec};
 use holdfast_api::apis::{Body, scheme};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::jwt::{
-    Fetching, JwtFilter, Keys, PROVIDERS_MAX, Provider, Requirement, RouteJwt, URI_BYTES_MAX, check_keys,
+    Fetching, JwtFilter, Keys, PROVIDERS_MAX, Provider, Requirement, RouteJwt, URI_BYTES_MAX, check_keys_or_pem,
 };
 use holdfast_graph::Role;
 
@@ -145,7 +145,7 @@ fn local_keys(field: &str, local: &ExtensionLocalJwks, used: &mut Used<'_, '_, '
             return None;
         }
     };
-    match check_keys(text.as_bytes()) {
+    match check_keys_or_pem(text.as_bytes()) {
         Ok(keys) => Some(keys),
         Err(message) => {
             used.wrong(&format!("{field}.{below}"), message);
