@@ -21,7 +21,7 @@ use holdfast_graph::{ObjectKey, Origins};
 
 use super::filters::Filters;
 use super::session::{self, ReadSession};
-use super::weighted::{self, Resolved};
+use super::weighted;
 use crate::backend_policy::backend::{Refused, Sent};
 use crate::narrowing;
 use crate::narrowing::Ranked;
