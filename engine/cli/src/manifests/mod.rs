@@ -78,7 +78,7 @@ impl fmt::Display for Problem {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 #[allow(clippy::unwrap_used)]
 mod known_changes_tests;
 #[cfg(test)]
