@@ -25,12 +25,14 @@ const FIELDS: [&str; 2] = [
 
 /// The places in which golden cases publish a regex: the two innermost fields of the message. The texts of a new place
 /// are broken as those of all others; this list shows that the golden cases still have all places.
-const PLACES: [&str; 7] = [
+const PLACES: [&str; 9] = [
     "additionalOrigins.safeRegex",
     "allowOriginStringMatch.safeRegex",
+    "decoderHeaderMutationRules.disallowExpression",
     "expression",
     "match.safeRegex",
     "matches()",
+    "patterns.safeRegex",
     "regexRewrite.pattern",
     "stringMatch.safeRegex",
 ];

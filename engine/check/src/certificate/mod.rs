@@ -10,6 +10,7 @@
 mod bundle;
 mod chain;
 mod clients;
+mod curve;
 mod der;
 mod key;
 mod leaf;

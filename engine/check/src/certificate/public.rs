@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
+use super::curve;
 use super::der::{self, Reader};
 use super::leaf::{self, Curve, PublicKey};
 use super::{CertificateFault, KEY_BYTES_MAX, PemFault, RSA_BITS_MAX, RSA_BITS_MIN, pem};
@@ -110,19 +111,24 @@ fn encode(key: &PublicKey) -> Result<Value, PublicKeyFault> {
                 return Err(PublicKeyFault::RsaBits { bits });
             }
             let is_odd = exponent.last().is_some_and(|last| last & 1 == 1);
-            if !is_odd || exponent.as_slice() == [1] || exponent.len() > EXPONENT_BYTES_MAX {
+            let is_modulus_odd = modulus.last().is_some_and(|last| last & 1 == 1);
+            if !is_modulus_odd || !is_odd || exponent.as_slice() == [1] || exponent.len() > EXPONENT_BYTES_MAX {
                 return Err(PublicKeyFault::Unreadable);
             }
             Ok(json!({"kty": "RSA", "use": "sig", "alg": "RS256", "n": number(modulus), "e": number(exponent)}))
         }
         PublicKey::Ec { curve, point } => {
-            let (name, algorithm, bytes) = match curve {
+            let (name, algorithm, bytes) = match *curve {
                 Curve::P256 => ("P-256", "ES256", 32),
                 Curve::P384 => ("P-384", "ES384", 48),
                 Curve::P521 => ("P-521", "ES512", 66),
             };
             let coordinates = point.strip_prefix(&[UNCOMPRESSED]).filter(|both| both.len() == 2 * bytes);
             let (x, y) = coordinates.and_then(|both| both.split_at_checked(bytes)).ok_or(PublicKeyFault::Unreadable)?;
+            // Envoy refuses the whole listener for a point that is not on its curve.
+            if !curve::is_on_curve(*curve, x, y) {
+                return Err(PublicKeyFault::Unreadable);
+            }
             Ok(json!({"kty": "EC", "use": "sig", "alg": algorithm, "crv": name, "x": number(x), "y": number(y)}))
         }
         PublicKey::Ed25519 { key } if key.len() == ED25519_BYTES => {
@@ -202,7 +208,9 @@ mod tests {
         for exponent in [&[1][..], &[2], &[], &[1, 0, 0, 0, 1]] {
             assert_eq!(encode(&rsa(256, exponent)), Err(PublicKeyFault::Unreadable), "{exponent:?}");
         }
-        for point in [vec![2; 33], vec![4; 64], vec![4; 66], vec![]] {
+        let even = PublicKey::Rsa { modulus: [vec![0xff; 255], vec![0xfe]].concat(), exponent: vec![1, 0, 1] };
+        assert_eq!(encode(&even), Err(PublicKeyFault::Unreadable));
+        for point in [vec![4; 65], vec![2; 33], vec![4; 64], vec![4; 66], vec![]] {
             assert_eq!(encode(&PublicKey::Ec { curve: Curve::P256, point }), Err(PublicKeyFault::Unreadable));
         }
         assert_eq!(encode(&PublicKey::Ed25519 { key: vec![1; 31] }), Err(PublicKeyFault::Unreadable));

@@ -195,6 +195,8 @@ pub fn find(roots: &[Root], readings: Readings) -> Findings {
             }
             Ok(metadata) if readings == Readings::Once && !metadata.is_file() => search.stream(index, &root.path),
             Ok(metadata) => {
+                // A file that is named is read whatever its name is.
+                search.findings.tree = None;
                 search.no_folder(&root.path);
                 search.file(index, &root.path, fs::canonicalize(&root.path).ok(), &metadata);
             }

@@ -91,8 +91,11 @@ pub struct ManifestReading {
     pub objects: usize,
     /// True if a file is still being written: another reading should follow soon.
     pub restless: bool,
-    /// True if a file has to stay unchanged for longer: another reading should follow, though less soon.
+    /// True if a file has to stay unchanged for longer, or missing objects are kept: another reading should follow,
+    /// though less soon.
     pub waiting: bool,
+    /// The duration of the search of all folders, if there was one.
+    pub searched: Option<Duration>,
 }
 
 impl Manifests {
@@ -200,8 +203,10 @@ impl Manifests {
     }
 
     fn read_all(&mut self, complete: &HashSet<PathBuf>) -> ManifestReading {
+        let began = Instant::now();
         let findings = files::find(&self.roots, self.readings);
-        let mut reading = ManifestReading { problems: findings.problems, ..ManifestReading::default() };
+        let searched = Some(began.elapsed());
+        let mut reading = ManifestReading { problems: findings.problems, searched, ..ManifestReading::default() };
         let paths = LostPaths::new(&findings.lost);
         let mut keeping = self.earlier_at(&paths);
         let mut before: BTreeSet<ManifestPlace> = self.files.keys().cloned().collect();
@@ -388,6 +393,7 @@ impl Manifests {
             MISSING_HELD.as_secs()
         );
         reading.problems.push(Problem::of_file(reading.roots.clone(), message));
+        reading.waiting = true;
         BTreeSet::new()
     }
 

@@ -20,6 +20,8 @@ pub const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The interval of searches with notifications is at least this multiple of the duration of a search, so that searches of
 /// many thousands of files use little of a core.
 const SEARCH_PAUSE: u32 = 500;
+/// Longest interval of searches with notifications.
+const LOOK_AGAIN_AFTER_MAX: Duration = Duration::from_secs(60);
 /// Interval of searches without notifications.
 pub const LOOK_EVERY_WITHOUT_EVENTS: Duration = Duration::from_secs(1);
 /// Pause before a file that was being written is read again.
@@ -63,14 +65,16 @@ pub fn start(
 
 fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pulse, (wake, woken): (Waker, Woken)) {
     let mut eyes = Eyes::new(&manifests, wake);
+    // A change during the first reading is notified.
+    eyes.follow();
     let (mut last_problems, mut requested) = (None, false);
     let (mut changes, mut searched) = (ChangedPaths::unknown(), (Instant::now(), Duration::ZERO));
     loop {
         let started = Instant::now();
         let changed = eyes.changed(std::mem::take(&mut changes));
         let reading = manifests.read_with(&changed);
-        if changed.paths.is_none() {
-            searched = (Instant::now(), started.elapsed());
+        if let Some(took) = reading.searched {
+            searched = (Instant::now(), took);
         }
         let (restless, waiting) = (reading.restless, reading.waiting);
         let news = !reading.events.is_empty() || last_problems.as_ref() != Some(&reading.problems);
@@ -92,7 +96,7 @@ fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pul
         eyes.follow();
         let search_at = searched.0
             + match eyes.is_notified() {
-                true => LOOK_EVERY.max(searched.1 * SEARCH_PAUSE),
+                true => (searched.1 * SEARCH_PAUSE).clamp(LOOK_EVERY, LOOK_AGAIN_AFTER_MAX),
                 false => LOOK_EVERY_WITHOUT_EVENTS,
             };
         let deadline = match (restless, waiting) {
@@ -192,11 +196,23 @@ impl Eyes {
     }
 
     /// Returns the changes, with paths in the form in which a search finds them.
-    fn changed(&self, changes: ChangedPaths) -> ChangedFiles {
+    fn changed(&mut self, changes: ChangedPaths) -> ChangedFiles {
         let ChangedPaths { renamed, written, is_incomplete } = changes;
+        self.forget_replaced(renamed.union(&written));
         let complete = self.below_roots(&renamed - &written).0;
         let (paths, is_all) = self.below_roots(&renamed | &written);
         ChangedFiles { paths: (is_all && !is_incomplete).then_some(paths), complete }
+    }
+
+    /// Ends the watch of folders that may have been replaced by others of the same path, which are then watched.
+    fn forget_replaced<'a>(&mut self, changed: impl Iterator<Item = &'a PathBuf>) {
+        let Some(watcher) = &mut self.watcher else { return };
+        for path in changed {
+            if self.watched.remove(&(path.clone(), true)) | self.watched.remove(&(path.clone(), false)) {
+                // The path may already be gone.
+                let _ = watcher.unwatch(path);
+            }
+        }
     }
 
     /// Returns paths in the form in which a search finds them, which begins with the path of a root, and whether all are

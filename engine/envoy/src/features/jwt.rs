@@ -321,8 +321,8 @@ mod tests {
     #[test]
     fn a_public_key_in_pem_becomes_a_key_set() {
         let pem = "A key:\n-----BEGIN PUBLIC KEY-----\n\
-                   MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEVRdO8yWnSRHlkRvoQBzhIdcCsYWn\n\
-                   DXLiCrNVgVKC9zk0CM1LTjmJhKXwUXQGUBKmx0aLMzL4HmBd3OIaPMBvHA==\n-----END PUBLIC KEY-----\n";
+                   MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE7tsev5aB8uf4d4R/7DnVUDLv6XHJ\n\
+                   OwHQoDmOEIKaIAgsMTulxfts6hbbyw19P7r/zZ4Yr/g8HyKwTshu7P4k8w==\n-----END PUBLIC KEY-----\n";
         let keys = check_keys_or_pem(pem.as_bytes());
         assert!(keys.as_ref().is_ok_and(|keys| keys.contains(r#""alg":"ES256""#)), "{keys:?}");
         assert_eq!(keys.clone().and_then(|keys| check_keys(keys.as_bytes())), keys);

@@ -4,7 +4,6 @@
 pub(crate) mod clients;
 pub mod connections;
 mod levels;
-mod places;
 mod remotes;
 pub(crate) mod streams;
 
@@ -248,6 +247,14 @@ impl Fleet {
     pub(crate) fn hosts_in_order(&self) -> impl Iterator<Item = (&TableName, &Host, impl Iterator<Item = &Rendered>)> {
         let hosts = self.tables.iter().flat_map(|(name, table)| table.hosts.iter().map(move |host| (name, host)));
         hosts.map(|(name, (host, state))| (name, host, state.routes.values().map(|rendered| &**rendered)))
+    }
+
+    /// Returns the number of routes of a route object, at each of its hosts.
+    pub(crate) fn routes_at_hosts(&self, key: &ObjectKey) -> usize {
+        let places = self.routes.get(key).into_iter().flat_map(|plan| &plan.places);
+        let own: BTreeSet<_> = places.filter(|(gateway, _, _)| *gateway == self.key).collect();
+        let hosts = own.into_iter().filter_map(|(_, table, host)| self.tables.get(table)?.hosts.get(host));
+        hosts.flat_map(|host| host.routes.values()).filter(|rendered| rendered.route.key == *key).count()
     }
 
     /// Returns the routes of connections of a listener; none where a policy closes the listener.

@@ -17,7 +17,11 @@ use holdfast_envoy::model::{EndpointSource, WeightedBackend};
 const SESSION_NAME_BYTES_MAX: usize = 128;
 
 /// Headers with a meaning of their own, which a session would overwrite.
-const RESERVED: [&str; 3] = ["cookie", "host", "set-cookie"];
+const RESERVED: [&str; 7] =
+    ["authorization", "content-encoding", "content-type", "cookie", "host", "location", "set-cookie"];
+/// Prefixes of cookie names with requirements on the path and the scheme, without which clients drop the cookie (RFC 6265
+/// bis §4.1.3).
+const PREFIXES: [&str; 2] = ["__host-", "__secure-"];
 
 const FIELD: &str = "sessionPersistence";
 
@@ -112,6 +116,12 @@ fn name_fault(name: &str, in_header: bool) -> Option<String> {
         return Some(format!("has {} bytes; at most {SESSION_NAME_BYTES_MAX} are allowed", name.len()));
     }
     if !in_header {
+        let lower = name.to_ascii_lowercase();
+        if let Some(prefix) = PREFIXES.into_iter().find(|prefix| lower.starts_with(prefix)) {
+            return Some(format!(
+                "begins with {prefix:?}: clients drop such a cookie for many routes; use another name"
+            ));
+        }
         return header::cookie_name(name).err().map(|fault| fault.to_string());
     }
     if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
