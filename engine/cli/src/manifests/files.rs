@@ -365,6 +365,20 @@ pub(super) fn is_manifest(path: &Path) -> bool {
 mod tests {
     use super::*;
 
+    /// The name of a file of the command line does not matter, so that changed files in its folder are not found by name.
+    #[test]
+    fn a_named_file_requires_searches() {
+        let folder = tempfile::tempdir().unwrap();
+        let named = folder.path().join("extra.txt");
+        fs::write(&named, "").unwrap();
+        let tree = |paths: &[&Path]| {
+            let roots: Vec<Root> = paths.iter().map(|path| Root { path: (*path).into() }).collect();
+            find(&roots, Readings::Repeated).tree
+        };
+        assert!(tree(&[folder.path()]).is_some());
+        assert!(tree(&[folder.path(), &named]).is_none());
+    }
+
     /// A file of the command line that becomes a folder is lost, as one below a folder is: its objects stay.
     #[test]
     fn a_root_that_becomes_a_folder_is_lost() {

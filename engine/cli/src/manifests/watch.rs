@@ -71,7 +71,7 @@ fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pul
     let (mut changes, mut searched) = (ChangedPaths::unknown(), (Instant::now(), Duration::ZERO));
     loop {
         let started = Instant::now();
-        let changed = eyes.changed(std::mem::take(&mut changes));
+        let changed = eyes.changed(&std::mem::take(&mut changes));
         let reading = manifests.read_with(&changed);
         if let Some(took) = reading.searched {
             searched = (Instant::now(), took);
@@ -142,6 +142,16 @@ impl ChangedPaths {
         Self { is_incomplete: true, ..Self::default() }
     }
 
+    /// The paths of all changes.
+    fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.renamed.union(&self.written)
+    }
+
+    /// Returns whether a file was moved to its path, and not written there.
+    fn is_complete(&self, path: &PathBuf) -> bool {
+        self.renamed.contains(path) && !self.written.contains(path)
+    }
+
     /// Records a reason to read; returns true if a user requested it.
     fn note(&mut self, wake: Wake) -> bool {
         match wake {
@@ -195,13 +205,24 @@ impl Eyes {
         Self { roots, watcher, watched: BTreeSet::new() }
     }
 
-    /// Returns the changes, with paths in the form in which a search finds them.
-    fn changed(&mut self, changes: ChangedPaths) -> ChangedFiles {
-        let ChangedPaths { renamed, written, is_incomplete } = changes;
-        self.forget_replaced(renamed.union(&written));
-        let complete = self.below_roots(&renamed - &written).0;
-        let (paths, is_all) = self.below_roots(&renamed | &written);
-        ChangedFiles { paths: (is_all && !is_incomplete).then_some(paths), complete }
+    /// Returns the changes, with paths in the form in which a search finds them, which begins with the path of a root.
+    /// Only a search shows changes of other paths.
+    fn changed(&mut self, changes: &ChangedPaths) -> ChangedFiles {
+        self.forget_replaced(changes.paths());
+        let (mut paths, mut complete, mut is_all) = (HashSet::new(), HashSet::new(), !changes.is_incomplete);
+        let roots = if changes.paths().next().is_none() { Vec::new() } else { self.real_roots() };
+        for path in changes.paths() {
+            let below = roots.iter().filter_map(|(root, real)| Some(root.join(path.strip_prefix(real).ok()?)));
+            let before = paths.len();
+            for found in below {
+                if changes.is_complete(path) {
+                    complete.insert(found.clone());
+                }
+                paths.insert(found);
+            }
+            is_all &= paths.len() > before;
+        }
+        ChangedFiles { paths: is_all.then_some(paths), complete }
     }
 
     /// Ends the watch of folders that may have been replaced by others of the same path, which are then watched.
@@ -215,19 +236,9 @@ impl Eyes {
         }
     }
 
-    /// Returns paths in the form in which a search finds them, which begins with the path of a root, and whether all are
-    /// below a root. Events have real paths.
-    fn below_roots(&self, paths: HashSet<PathBuf>) -> (HashSet<PathBuf>, bool) {
-        let roots = self.roots.iter().filter(|_| !paths.is_empty());
-        let real: Vec<_> = roots.filter_map(|root| Some((root, fs::canonicalize(root).ok()?))).collect();
-        let (mut found, mut is_all) = (HashSet::new(), true);
-        for path in paths {
-            let below = real.iter().filter_map(|(root, real)| Some(root.join(path.strip_prefix(real).ok()?)));
-            let before = found.len();
-            found.extend(below);
-            is_all &= found.len() > before;
-        }
-        (found, is_all)
+    /// Returns the roots that exist, each with its real path: events have real paths.
+    fn real_roots(&self) -> Vec<(&PathBuf, PathBuf)> {
+        self.roots.iter().filter_map(|root| Some((root, fs::canonicalize(root).ok()?))).collect()
     }
 
     fn is_notified(&self) -> bool {
@@ -290,7 +301,30 @@ mod tests {
             let event = notify::Event::new(*kind).add_path(path.into());
             reason(Ok(event)).into_iter().for_each(|reason| assert!(!changes.note(reason)));
         }
-        (&changes.renamed - &changes.written).into_iter().collect()
+        changes.paths().filter(|path| changes.is_complete(path)).cloned().collect()
+    }
+
+    /// Another folder at the path of a root is watched: the watch of the previous one ends.
+    #[test]
+    fn a_replaced_root_is_watched_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let roots = vec![super::super::Root { path: root.clone() }];
+        let manifests =
+            Manifests::new(roots, super::super::Incarnations::in_memory(), super::super::Readings::Repeated);
+        let (wake, _woken) = super::wake();
+        let mut eyes = Eyes::new(&manifests, wake);
+        eyes.follow();
+        let watched = eyes.watched.clone();
+        assert!(watched.contains(&(root.clone(), true)));
+        let written = |path: PathBuf| ChangedPaths { written: [path].into(), ..ChangedPaths::default() };
+        assert_eq!(eyes.changed(&written(root.join("a.yaml"))).paths, Some([root.join("a.yaml")].into()));
+        assert_eq!(eyes.watched, watched);
+        eyes.changed(&written(root.clone()));
+        assert!(!eyes.watched.contains(&(root, true)));
+        eyes.follow();
+        assert_eq!(eyes.watched, watched);
+        assert_eq!(eyes.changed(&written("/elsewhere/a.yaml".into())).paths, None);
     }
 
     #[test]
