@@ -333,7 +333,13 @@ impl Engine {
         if plan.parents.is_empty() {
             return None;
         }
-        let parents = plan.parents.iter().enumerate().filter_map(|(index, parent)| {
+        // Below an HTTPRoute at several Gateways, a route has one entry.
+        let is_known = |(index, parent): &(usize, &Parent)| {
+            let mut before = plan.parents.iter().take(*index);
+            parent.is_route() && before.any(|other| other.reference == parent.reference)
+        };
+        let own = plan.parents.iter().enumerate().filter(|entry| !is_known(entry));
+        let parents = own.filter_map(|(index, parent)| {
             let ParentConditions { accepted, mut others } = conditions_at_parent(self, report, key, plan, index)?;
             let listeners: BTreeSet<ListenerId> = parent.attachments.iter().map(|at| at.listener.clone()).collect();
             let accepted = without_listener(plan, parent).filter(|_| accepted.status == "True").unwrap_or(accepted);

@@ -36,6 +36,6 @@ mod reader;
 mod update;
 
 pub use assembly::fleet;
-pub use outcome::{claims, finding, gateway, listener, route};
+pub use outcome::{claims, delegation, finding, gateway, listener, route};
 pub(crate) use update::Unit;
 pub use update::{Changes, Translator};

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::core::endpoint_slice::{EndpointSlice, SERVICE_LABEL};
 use holdfast_api::apis::gateway::grant::ReferenceGrant;
+use holdfast_api::apis::gateway::http_route::HttpRule;
+use holdfast_api::apis::gateway::route::{GatewayRoute, RuleEntry};
 use holdfast_api::apis::kgateway::targets::Targets;
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
@@ -18,6 +20,7 @@ use holdfast_graph::{Edge, Node, ObjectKey, Role};
 
 use crate::dates::Dates;
 use crate::outcome::claims::{ListenerId, Rival};
+use crate::outcome::delegation::{self, RouteSelection};
 use crate::outcome::host::{Claimant, HostClaim};
 use crate::outcome::policy::{PolicyPlan, is_policy};
 use crate::outcome::{Outcome, Outcomes};
@@ -57,6 +60,10 @@ pub(super) enum Input {
     Secrets(Arc<str>),
     /// The ListenerSets that name a Gateway.
     Sets(ObjectKey),
+    /// The HTTPRoutes with a rule that delegates to this selection of routes.
+    Delegating(RouteSelection),
+    /// The HTTPRoutes of a selection.
+    Selected(RouteSelection),
     /// Whether a time has come, in seconds of Unix time.
     Date(i64),
 }
@@ -76,6 +83,10 @@ pub(super) struct Indexes {
     secrets: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
     /// ListenerSets by the Gateways that they name.
     sets: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// HTTPRoutes by the selections that their rules delegate to.
+    delegating: HashMap<RouteSelection, BTreeSet<ObjectKey>>,
+    /// HTTPRoutes by namespace and by label.
+    selected: HashMap<RouteSelection, BTreeSet<ObjectKey>>,
     /// Addresses on which other processes of the host listen.
     taken: BTreeMap<SocketAddr, Arc<str>>,
 }
@@ -90,6 +101,9 @@ impl Indexes {
     pub(super) fn update(&mut self, object: &Object, present: bool) -> Vec<Input> {
         if let Some(targets) = object.body.targets() {
             return self.update_policy(object, targets, present);
+        }
+        if let Body::HttpRoute(route) = &object.body {
+            return self.update_http_route(object, route, present);
         }
         self.update_one(object, present).into_iter().collect()
     }
@@ -113,6 +127,21 @@ impl Indexes {
         if !targets.selectors.is_empty() {
             toggle(&mut self.selecting, namespace.clone(), &object.key, present);
             inputs.push(Input::Selecting(namespace.clone()));
+        }
+        inputs
+    }
+
+    fn update_http_route(&mut self, object: &Object, route: &GatewayRoute<HttpRule>, present: bool) -> Vec<Input> {
+        let mut inputs = Vec::new();
+        for selection in delegation::selections(route, &object.key.namespace) {
+            toggle(&mut self.delegating, selection.clone(), &object.key, present);
+            inputs.push(Input::Delegating(selection));
+        }
+        // A route that is named is read by its name.
+        let sets = RouteSelection::containing(&object.key, &object.metadata.labels).into_iter();
+        for selection in sets.filter(|selection| !matches!(selection, RouteSelection::Named(_))) {
+            toggle(&mut self.selected, selection.clone(), &object.key, present);
+            inputs.push(Input::Selected(selection));
         }
         inputs
     }
@@ -391,6 +420,34 @@ impl<'a> Reader<'a> {
             inner.map(|(_, claimants)| claimants)
         });
         equal.chain(inner).flatten()
+    }
+
+    /// Returns the HTTPRoutes with a rule that delegates to a route, in the order of their names: those that do so as
+    /// written now. Of a route with a rule that cannot be read, the version that is served instead counts as well.
+    pub(super) fn delegating(&mut self, route: &Object) -> BTreeSet<ObjectKey> {
+        let selections = RouteSelection::containing(&route.key, &route.metadata.labels);
+        let mut found = BTreeSet::new();
+        for selection in &selections {
+            found.extend(self.indexes.delegating.get(selection).into_iter().flatten().cloned());
+            self.reads.push(Input::Delegating(selection.clone()));
+        }
+        for (key, object) in self.over.into_iter().flat_map(|over| &over.objects) {
+            let Body::HttpRoute(served) = &object.body else { continue };
+            let is_lost = match self.objects.get(key).map(|object| &object.body) {
+                Some(Body::HttpRoute(now)) => now.rules.iter().any(|rule| matches!(rule, RuleEntry::Broken { .. })),
+                _ => true,
+            };
+            if is_lost && delegation::selections(served, &key.namespace).any(|named| selections.contains(&named)) {
+                found.insert(key.clone());
+            }
+        }
+        found
+    }
+
+    /// Returns the HTTPRoutes of a namespace or with a label, in the order of their names.
+    pub(super) fn selected(&mut self, selection: &RouteSelection) -> Vec<ObjectKey> {
+        self.reads.push(Input::Selected(selection.clone()));
+        self.indexes.selected.get(selection).into_iter().flatten().cloned().collect()
     }
 
     /// Returns the EndpointSlices of a Service, in the order of their names.

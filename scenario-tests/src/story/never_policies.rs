@@ -30,7 +30,7 @@ pub fn guarded(
     let Some(object) = object(stage, key) else { return };
     let index = route.name.split('/').nth(3).and_then(|rule| rule.parse().ok());
     let mut levels: [(Vec<&str>, &HashMap<String, Any>); 3] = [
-        (of_route(stage, object, index), &route.typed_per_filter_config),
+        (of_route_or_above(stage, object, (index, &route.name)), &route.typed_per_filter_config),
         (Vec::new(), &host.typed_per_filter_config),
         (Vec::new(), &configuration.typed_per_filter_config),
     ];
@@ -90,6 +90,22 @@ fn guards<'a>(stage: &'a StoryStage, target: &ObjectKey) -> Vec<(&'a str, Option
         found.extend(named.map(|reference| (&*key.name, reference.section_name.as_deref())));
     }
     found
+}
+
+/// Returns the guards of a rule of a route; without any, those of the HTTPRoute that delegates to it, which the name of
+/// the served route contains.
+fn of_route_or_above<'a>(
+    stage: &'a StoryStage,
+    object: &'a Object,
+    (index, name): (Option<usize>, &str),
+) -> Vec<&'a str> {
+    let own = of_route(stage, object, index);
+    let Some((_, above)) = name.split_once("/below/").filter(|_| own.is_empty()) else { return own };
+    let parts: Vec<&str> = above.split('/').collect();
+    let [namespace, name, rule, ..] = parts[..] else { return own };
+    let is_it = |key: &&ObjectKey| &*key.kind == "HTTPRoute" && (&*key.namespace, &*key.name) == (namespace, name);
+    let above = stage.objects.keys().find(is_it).and_then(|key| self::object(stage, key));
+    above.map_or(own, |above| of_route(stage, above, rule.parse().ok()))
 }
 
 /// Returns the guards of a rule of a route.

@@ -7,6 +7,7 @@ mod changes;
 mod client_certificate;
 mod commands;
 mod dates;
+mod delegation;
 mod diff;
 mod dist;
 mod echo;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         client_certificate::stories(),
         commands::stories(),
         dates::stories(),
+        delegation::stories(),
         diff::stories(),
         dist::stories(),
         echo::stories(),

@@ -194,6 +194,11 @@ pub fn repeated_route(route: &str, rule: usize, entry: usize) -> String {
     format!("{route}/again-{rule}-{entry}")
 }
 
+/// Returns the name of a route below a rule of another object that delegates to it.
+pub fn delegated_route(route: &str, above: &ObjectKey, rule: usize) -> String {
+    format!("{route}/below/{}/{}/{rule}", above.namespace, above.name)
+}
+
 /// Returns the common part of the names of an object's routes.
 fn routes_of(key: &ObjectKey) -> String {
     format!("{}/{}/{}", key.kind.to_ascii_lowercase(), key.namespace, key.name)

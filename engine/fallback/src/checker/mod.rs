@@ -10,6 +10,7 @@
 
 mod backends;
 mod clients;
+mod delegation;
 mod listener_policies;
 mod listeners;
 mod meeting;
@@ -157,6 +158,7 @@ fn route(
     let mut found = reach::check(key, plan, overlay, gateway, world, today);
     found.extend(backends::check(key, plan, overlay, today));
     if let Some(object) = today.object(key) {
+        found.extend(delegation::check(object, plan, overlay, world, today));
         found.extend(policies::of_route(object, plan, overlay, world, today));
     }
     if let (Some(served), Some(desired)) = (overlay.objects.get(key), today.object(key))
@@ -177,9 +179,9 @@ fn routes(overlay: &Overlay, world: &World<'_>) -> BTreeSet<ObjectKey> {
     for key in overlay.keys() {
         if is_route(key) {
             routes.insert(key.clone());
-        } else {
-            routes.extend(world.translator.routes_reading(key).into_iter().filter(is_route));
         }
+        // Routes also read the HTTPRoutes that delegate to them.
+        routes.extend(world.translator.routes_reading(key).into_iter().filter(is_route));
     }
     routes
 }

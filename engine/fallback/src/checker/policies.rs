@@ -24,7 +24,7 @@ use holdfast_translate::route::RoutePlan;
 use serde_json::Value;
 
 use super::today::Today;
-use super::{About, Objection, listener_policies, traffic};
+use super::{About, Objection, delegation, listener_policies, traffic};
 use crate::eligibility::annotation::FALLBACK_ANNOTATION;
 use crate::plan::world::World;
 
@@ -196,8 +196,10 @@ pub(super) fn of_route(
     for rendered in plan.routes.iter().filter(|rendered| !is_closed(&rendered.route.action, world)) {
         let (name, named) = rule(served, rendered.route.precedence.rule);
         let own = attached.iter().filter(|(_, section)| section.is_none_or(|section| Some(section) == name.as_deref()));
-        let (keys, origins) = plan.merged.get(&rendered.route.section).unwrap_or(&nothing);
-        for policy in own.map(|(policy, _)| *policy).chain(&named) {
+        let merged = rendered.delegated().map(|of| &of.policies);
+        let (keys, origins) = merged.or(plan.merged.get(&rendered.route.section)).unwrap_or(&nothing);
+        let inherited = delegation::policies(rendered, overlay, today);
+        for policy in own.map(|(policy, _)| *policy).chain(&named).chain(inherited) {
             if let Some(why) = missing(policy, keys.contains(policy), origins, 0, overlay, world) {
                 let node = Node::section(object.key.clone(), rendered.route.section.clone());
                 found.push(Objection::new(node, About::Security, why));
@@ -250,7 +252,7 @@ fn rule(object: &Object, index: usize) -> (Option<Arc<str>>, Vec<ObjectKey>) {
 }
 
 /// Checks whether a direct response exposes nothing.
-fn is_closed(action: &Action, world: &World<'_>) -> bool {
+pub(super) fn is_closed(action: &Action, world: &World<'_>) -> bool {
     let replaced = world.settings.replacement.as_ref().map(|replacement| replacement.code);
     matches!(action, Action::Respond(response) if response.status >= 400 || Some(response.status) == replaced)
 }

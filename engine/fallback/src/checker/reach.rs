@@ -19,7 +19,7 @@ use holdfast_translate::route::RoutePlan;
 
 use super::today::Today;
 use super::versions::hostnames;
-use super::{About, Objection};
+use super::{About, Objection, delegation};
 use crate::plan::world::World;
 
 /// A place of a Gateway: table and host.
@@ -41,8 +41,11 @@ pub(super) fn check(
         return vec![Objection::whole(key, About::Existence, "it was deleted, and would be served again")];
     };
     let mut found = Vec::new();
-    let allowed = allowed(object, gateway, world, today);
-    let lent = lent(object, plan, overlay, gateway, world, today);
+    let tops = delegation::tops(object, plan, today);
+    let above = tops.iter().flat_map(|top| allowed(top, gateway, world, today));
+    let allowed: BTreeSet<Place> = allowed(object, gateway, world, today).into_iter().chain(above).collect();
+    let mut lent = lent(object, plan, overlay, gateway, world, today);
+    lent.extend(tops.iter().flat_map(|top| self::lent(top, plan, overlay, gateway, world, today)));
     let tables = tables(gateway);
     for (_, table, host) in plan.places.iter().filter(|(at, table, _)| at == world.gateway && tables.contains(table)) {
         let place = (table.clone(), host.domain().to_owned());

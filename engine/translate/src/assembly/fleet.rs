@@ -33,7 +33,7 @@ use super::lost_matches::{LostMatches, lost_matches};
 use super::{chains, placeholders, ports};
 use crate::outcome::gateway::GatewayPlan;
 use crate::outcome::listener::{ListenerPlan, ListenerState};
-use crate::outcome::route::{Rendered, RoutePlan};
+use crate::outcome::route::{Rendered, RoutePlace as Place, RoutePlan};
 use crate::policy::connections::Connections;
 use crate::policy::level::{Level, LevelPlan, Scope};
 
@@ -334,7 +334,7 @@ impl Fleet {
         open: Open<'a>,
     ) -> impl Iterator<Item = (&'a TableName, ListenerContext, Arc<Rendered>)> {
         plan.routes.iter().flat_map(move |rendered| {
-            let places = plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key);
+            let places = plan.places.iter().filter(|place| place.0 == self.key && rendered.is_at(place));
             places.filter_map(move |(_, table, host)| {
                 let (table, context) = self.tables.get_key_value(table).map(|(name, table)| (name, table.context))?;
                 let levels = self.levels_in(levels, table, host);
@@ -493,8 +493,8 @@ impl Fleet {
             self.each_place(
                 old,
                 |_| true,
-                |state, lent| {
-                    for rendered in &old.routes {
+                |state, place| {
+                    for (rendered, lent) in old.at(place) {
                         state.routes.remove(&placed(rendered, lent));
                     }
                     if old.host != HostSettings::default() {
@@ -529,8 +529,8 @@ impl Fleet {
     }
 
     fn put_routes(&mut self, new: &RoutePlan, at: impl Fn(&TableName) -> bool) {
-        self.each_place(new, at, |state, lent| {
-            state.routes.extend(new.routes.iter().map(|rendered| (placed(rendered, lent), rendered.clone())));
+        self.each_place(new, at, |state, place| {
+            state.routes.extend(new.at(place).map(|(rendered, lent)| (placed(rendered, lent), rendered.clone())));
             if new.host != HostSettings::default() {
                 state.settings.clone_from(&new.host);
             }
@@ -538,11 +538,11 @@ impl Fleet {
     }
 
     /// Changes the hosts at the places of a route object, in the tables that `at` selects.
-    fn each_place(&mut self, plan: &RoutePlan, at: impl Fn(&TableName) -> bool, change: impl Fn(&mut HostState, bool)) {
-        for place in plan.places.iter().filter(|(gateway, table, _)| *gateway == self.key && at(table)) {
+    fn each_place(&mut self, of: &RoutePlan, at: impl Fn(&TableName) -> bool, edit: impl Fn(&mut HostState, &Place)) {
+        for place in of.places.iter().filter(|(gateway, table, _)| *gateway == self.key && at(table)) {
             let (_, table_name, host) = place;
             let Some(table) = self.tables.get_mut(table_name) else { continue };
-            change(table.hosts.entry(host.clone()).or_default(), plan.lent.contains(place));
+            edit(table.hosts.entry(host.clone()).or_default(), place);
             self.dirty_hosts.insert((table_name.clone(), host.clone()));
         }
     }

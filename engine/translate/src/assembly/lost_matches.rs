@@ -52,12 +52,18 @@ pub(crate) fn lost_matches<'a>(routes: impl Iterator<Item = &'a Rendered>) -> Ve
     if routes.iter().all(|rendered| rendered.route.key == *owner) {
         return Vec::new();
     }
-    let mut first: HashMap<CanonicalMatch<'_>, &ObjectKey> = HashMap::new();
+    let mut first: HashMap<CanonicalMatch<'_>, &Rendered> = HashMap::new();
     let lost = routes.into_iter().filter_map(|rendered| {
         let loser = &rendered.route.key;
-        let winner = *first.entry(CanonicalMatch::new(&rendered.route.matches)).or_insert(loser);
-        let lost = || LostMatch { loser: loser.clone(), section: section_of(rendered), winner: winner.clone() };
-        (winner != loser).then(lost)
+        let winner = *first.entry(CanonicalMatch::new(&rendered.route.matches)).or_insert(rendered);
+        let lost =
+            || LostMatch { loser: loser.clone(), section: section_of(rendered), winner: winner.route.key.clone() };
+        // The rule of a route that delegates answers only what the routes below leave.
+        let is_below = |one: &Rendered, other: &ObjectKey| {
+            one.delegated().is_some_and(|of| of.chain.iter().any(|(above, _)| above == other))
+        };
+        let is_delegated = is_below(winner, loser) || is_below(rendered, &winner.route.key);
+        (winner.route.key != *loser && !is_delegated).then(lost)
     });
     lost.collect()
 }

@@ -119,7 +119,7 @@ fn attached_at(key: &ObjectKey, plan: &RoutePlan, claims: Option<&Claims>) -> BT
     // A TCPRoute or UDPRoute is attached also where an older one has all that the listener receives.
     let claims = claims.filter(|_| kinds::PORT_ROUTES.contains(&&*key.kind));
     let claimed = |index| claims.into_iter().flat_map(|claims| &claims.parents).find(|one| one.index == index);
-    let accepted = plan.parents.iter().filter(|parent| parent.accepted.status == "True");
+    let accepted = plan.parents.iter().filter(|parent| parent.accepted.status == "True" && !parent.is_route());
     let attachments = accepted.flat_map(|parent| &claimed(parent.index).unwrap_or(parent).attachments);
     attachments.map(|attachment| attachment.listener.clone()).collect()
 }

@@ -11,6 +11,7 @@ use holdfast_api::status::Condition;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::{ObjectKey, Role};
 
+use super::delegation;
 use super::parents::{self, Missing};
 use crate::incremental::guard;
 use crate::listeners::namespaces::allows_route;
@@ -33,11 +34,13 @@ pub(crate) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
     let desired = reader.replaced(key).and_then(|object| written(object));
     let own = desired.map(|(_, hostnames)| usable_hosts(key, hostnames, &mut Vec::new()));
     let hosts = Hosts { all: hosts.as_deref(), own: own.as_ref().map(|own| own.as_deref()) };
-    if parents.is_empty() {
+    let below = delegation::below(object, settings, reader, &mut claims.faults);
+    claims.delegations = below.delegations;
+    if parents.is_empty() && claims.delegations.is_empty() {
         let message = "parentRefs is empty: the route is attached to no Gateway and is not served";
         claims.faults.push(Fault::new(key, Class::Ignored, "spec.parentRefs", "NoParents", message));
     }
-    for (index, reference) in parents.iter().enumerate() {
+    for (index, reference) in parents.iter().enumerate().filter(|(index, _)| !below.references.contains(index)) {
         let field = at("spec.parentRefs", index);
         let (gateway, set) = match parents::of(key, reference, settings, reader) {
             Ok(place) => place,

@@ -16,14 +16,15 @@ use holdfast_envoy::model::Route;
 use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_graph::ObjectKey;
 
-use super::claims;
 use super::rule::{self, Outcome, ReadRule};
+use super::{claims, delegation};
 use super::{grpc, http, rivals, stream, today};
 use crate::annotations;
 use crate::httpproxy::neighbours;
 use crate::incremental::guard;
 use crate::narrowing::{self, Ranked};
 use crate::outcome::claims::{Attachment, Claims, Parent};
+use crate::outcome::delegation::Delegated;
 use crate::outcome::route::{Rendered, Replaced, RoutePlan};
 use crate::overlay::{ClosedSections, Closing, Manner};
 use crate::reader::Reader;
@@ -48,37 +49,86 @@ pub(crate) fn plan(
     plan.faults.extend(annotations::of_gateway_api(object));
     let hostnames = claims::written(object).map(|(_, hostnames)| hostnames).unwrap_or_default();
     for parent in &claims.parents {
-        let parent = against_rivals(object, parent, reader, &mut plan.faults);
-        let gateway = settings.proxies.gateway.as_ref();
-        plan.parents.push(neighbours::give_way(key, hostnames, parent, gateway, reader, &mut plan.faults));
+        let parent = contested(object, parent, hostnames, settings, reader, &mut plan.faults);
+        plan.parents.push(parent);
     }
-    let mut outcomes = outcomes(object, closed, settings, reader);
-    if let Some(desired) = reader.replaced(key) {
+    let count = match claims.delegations.is_empty() {
+        true => attached(object, closed, settings, reader, &mut plan),
+        false => delegation::plan(object, claims, closed, settings, reader, &mut plan),
+    };
+    let invalid = plan.replaced.iter().filter(|replaced| replaced.class == Class::Invalid).count();
+    plan.wholly_invalid = count > 0 && invalid == count;
+    Some(finished(plan))
+}
+
+/// Adds the routes of an object that is attached to Gateways to its plan. Returns the number of its rules.
+fn attached(
+    object: &Object,
+    closed: &ClosedSections,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+    plan: &mut RoutePlan,
+) -> usize {
+    let mut outcomes = outcomes(object, closed, &[], settings, reader);
+    if let Some(desired) = reader.replaced(&object.key) {
         today::give_way(&mut outcomes, desired, settings);
     }
     let count = outcomes.len();
     for (index, mut outcome) in outcomes.into_iter().enumerate() {
-        let policy_settings = Arc::new(std::mem::take(&mut outcome.policy_settings));
         let mut bare = std::mem::take(&mut outcome.bare).into_iter();
-        plan.routes.extend(outcome.routes.into_iter().map(|route| {
-            Arc::new(match bare.next() {
-                Some(bare) => {
-                    let bare = Arc::new(Route { name: route.name.clone(), ..bare });
-                    Rendered::with_policies(route, bare, policy_settings.clone())
-                }
-                None => Rendered::new(route),
-            })
-        }));
-        plan.backends.extend(outcome.backends);
-        plan.faults.extend(outcome.faults);
-        plan.replaced.extend(outcome.replaced);
-        plan.policies.extend(outcome.policies.iter().cloned());
-        let of_policies = outcome.of_policies.map(|origins| (outcome.policies, origins));
-        plan.merged.extend(of_policies.map(|of_policies| (ObjectSection::Rule(index).to_string().into(), of_policies)));
+        let routes = std::mem::take(&mut outcome.routes).into_iter().map(|route| (route, bare.next(), None));
+        let routes = routes.collect();
+        add(plan, index, outcome, routes);
     }
-    let invalid = plan.replaced.iter().filter(|replaced| replaced.class == Class::Invalid).count();
-    plan.wholly_invalid = count > 0 && invalid == count;
-    Some(finished(plan))
+    count
+}
+
+/// A route, the same route without policy settings, and what it has from routes that delegate to it.
+pub(super) type TranslatedRoute = (Route, Option<Route>, Option<Arc<Delegated>>);
+
+/// Adds the outcome of a rule to a plan, with these routes of it.
+pub(super) fn add(plan: &mut RoutePlan, index: usize, mut outcome: Outcome, routes: Vec<TranslatedRoute>) {
+    let policy_settings = Arc::new(std::mem::take(&mut outcome.policy_settings));
+    plan.routes.extend(routes.into_iter().map(|(route, bare, delegated)| {
+        let rendered = match bare {
+            Some(bare) => {
+                let bare = Arc::new(Route { name: route.name.clone(), ..bare });
+                Rendered::with_policies(route, bare, policy_settings.clone())
+            }
+            None => Rendered::new(route),
+        };
+        Arc::new(match delegated {
+            Some(delegated) => rendered.below(delegated),
+            None => rendered,
+        })
+    }));
+    plan.backends.extend(outcome.backends);
+    // A rule below several others yields the same faults several times.
+    let new = outcome.faults.into_iter().filter(|fault| !plan.faults.contains(fault)).collect::<Vec<_>>();
+    plan.faults.extend(new);
+    plan.replaced.extend(outcome.replaced.filter(|replaced| !plan.replaced.contains(replaced)));
+    plan.policies.extend(outcome.policies.iter().cloned());
+    if let Some(origins) = outcome.of_policies {
+        let (keys, known) = plan.merged.entry(ObjectSection::Rule(index).to_string().into()).or_default();
+        keys.extend(outcome.policies);
+        for (field, origin) in origins {
+            let known = known.entry(field).or_default();
+            known.extend(origin.into_iter().filter(|key| !known.contains(key)).collect::<Vec<_>>());
+        }
+    }
+}
+
+/// Returns a parent after the resolution of conflicts about hosts.
+pub(super) fn contested(
+    object: &Object,
+    parent: &Parent,
+    hostnames: &[Arc<str>],
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+    faults: &mut Vec<Fault>,
+) -> Parent {
+    let parent = against_rivals(object, parent, reader, faults);
+    neighbours::give_way(&object.key, hostnames, parent, settings.proxies.gateway.as_ref(), reader, faults)
 }
 
 /// Adds the places and the conditions of a route to its plan.
@@ -118,13 +168,21 @@ pub(crate) fn failed(object: &Object, claims: &Claims, settings: &Settings) -> R
     plan
 }
 
-fn places(attachment: &Attachment) -> impl Iterator<Item = (ObjectKey, TableName, Host)> {
+pub(super) fn places(attachment: &Attachment) -> impl Iterator<Item = (ObjectKey, TableName, Host)> {
     let gateway = &attachment.listener.gateway;
     attachment.owned.iter().map(move |host| (gateway.clone(), attachment.table.clone(), host.clone()))
 }
 
-fn outcomes(object: &Object, closed: &ClosedSections, settings: &Settings, reader: &mut Reader<'_>) -> Vec<Outcome> {
-    let attached = policy::route::attached(object, reader);
+/// Returns the outcome of each rule, below the rules of other routes that delegate to it.
+pub(super) fn outcomes(
+    object: &Object,
+    closed: &ClosedSections,
+    above: &[(ObjectKey, usize)],
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Vec<Outcome> {
+    let mut attached = policy::route::attached(object, reader);
+    delegation::inherit(&mut attached, above, reader);
     let unreadable = |index: usize, name: Option<&Arc<str>>, matches: Vec<Ranked>, why: &str, guards: Option<bool>| {
         let name = name.map(|name| &**name);
         // A rule that may be guarded is answered even where broken rules are left out.
@@ -138,6 +196,9 @@ fn outcomes(object: &Object, closed: &ClosedSections, settings: &Settings, reade
     let regexes = Regexes::of_object(narrowing::limits(settings));
     let mut decoded = |index: usize, rule: ReadRule<'_>| match closing(closed, index) {
         Some(closing) => rule::closed(object, &rule, closing, attached.reach(rule.name), settings),
+        None if delegation::delegates(object, rule.backends) => {
+            delegation::translate(object, rule, &attached, settings, reader)
+        }
         None => rule::translate(object, rule, &attached, settings, reader),
     };
     match &object.body {

@@ -174,7 +174,7 @@ fn session_and_flaws(
 }
 
 /// Reports the flaws of a rule, and returns the first one as a sentence.
-fn reported(object: &Object, field: &str, flaws: &[Flaw], faults: &mut Vec<Fault>) -> Option<String> {
+pub(super) fn reported(object: &Object, field: &str, flaws: &[Flaw], faults: &mut Vec<Fault>) -> Option<String> {
     let before = faults.len();
     let unsupported = (Class::Invalid, "UnsupportedValue");
     faults.extend(flaws.iter().map(|flaw| fault_of(object, field, flaw, unsupported)));
@@ -214,7 +214,7 @@ fn without_server(
 }
 
 /// Translates a rule with a policy that cannot be enforced: it is replaced by a direct response.
-fn not_enforced(
+pub(super) fn not_enforced(
     place: Place<'_>,
     matches: &[Ranked],
     attached: &OfRule,
@@ -351,12 +351,12 @@ pub(crate) fn closed(
 }
 
 /// Returns settings for a unit that must not be left out: it is answered even where replacement is disabled.
-fn answering(settings: &Settings) -> Settings {
+pub(super) fn answering(settings: &Settings) -> Settings {
     let replacement = settings.replacement.clone().unwrap_or_default();
     Settings { replacement: Some(replacement), ..settings.clone() }
 }
 
-fn broken(
+pub(super) fn broken(
     place: Place<'_>,
     matches: &[Ranked],
     section: String,
@@ -393,13 +393,13 @@ fn replaced(
 }
 
 /// The position of a rule in its object.
-struct Place<'a> {
-    object: &'a Object,
-    index: usize,
-    name: Option<&'a str>,
-    origins: Origins,
+pub(super) struct Place<'a> {
+    pub(super) object: &'a Object,
+    pub(super) index: usize,
+    pub(super) name: Option<&'a str>,
+    pub(super) origins: Origins,
     /// Whether a policy or a filter protects the rule, or may protect it.
-    is_guarded: bool,
+    pub(super) is_guarded: bool,
 }
 
 impl Place<'_> {
@@ -407,24 +407,29 @@ impl Place<'_> {
         ObjectSection::Rule(self.index).to_string()
     }
 
-    fn route(&self, entry: usize, ranked: &Ranked, action: Action) -> Route {
-        let precedence = Precedence {
-            lent: false,
-            path: ranked.rank,
-            any_method: ranked.matches.method.is_none(),
-            headers: Reverse(ranked.matches.headers.len()),
-            query: Reverse(ranked.matches.query.len()),
-            narrowed: ranked.narrowed,
-            age: self.object.age(),
-            rule: self.index,
-            entry,
-            kind: self.object.key.kind.clone(),
-        };
+    pub(super) fn route(&self, entry: usize, ranked: &Ranked, action: Action) -> Route {
+        let precedence = precedence(self.object, self.index, entry, ranked);
         let (key, matches) = (self.object.key.clone(), ranked.matches.clone());
         let name = names::route(&key, self.index, self.name, entry).into();
         let section = self.section().into();
         let (origins, placeholder) = (self.origins.clone(), ranked.placeholder(self.is_guarded));
         Route { origins, placeholder, ..Route::bare(key, name, precedence, matches, action, section) }
+    }
+}
+
+/// Returns the precedence of a match of a rule.
+pub(super) fn precedence(object: &Object, rule: usize, entry: usize, ranked: &Ranked) -> Precedence {
+    Precedence {
+        lent: false,
+        path: ranked.rank,
+        any_method: ranked.matches.method.is_none(),
+        headers: Reverse(ranked.matches.headers.len()),
+        query: Reverse(ranked.matches.query.len()),
+        narrowed: ranked.narrowed,
+        age: object.age(),
+        rule,
+        entry,
+        kind: object.key.kind.clone(),
     }
 }
 

@@ -3,13 +3,17 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::references::ParentRef;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Age;
 use holdfast_api::status::Condition;
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_graph::{Edge, ObjectKey};
+
+use super::delegation::RouteDelegation;
 
 /// The field path of a route's hostnames.
 pub(crate) const HOSTNAMES: &str = "spec.hostnames";
@@ -69,12 +73,26 @@ pub struct Parent {
 pub struct Claims {
     /// The parents of the route among the Gateways that Holdfast serves.
     pub parents: Vec<Parent>,
+    /// The rules of other HTTPRoutes that delegate to the route, in the order of their precedence.
+    pub delegations: Vec<RouteDelegation>,
     /// The faults of the claims.
     pub faults: Vec<Fault>,
     /// The references that were read, as edges.
     pub edges: Vec<Edge>,
     /// Whether all parents belong to other controllers.
     pub(crate) anothers: bool,
+}
+
+impl Parent {
+    /// Returns whether the parent is an HTTPRoute that delegates to the route.
+    pub fn is_route(&self) -> bool {
+        names_route(&self.reference)
+    }
+}
+
+/// Returns whether a parentRef names an HTTPRoute.
+pub fn names_route(reference: &ParentRef) -> bool {
+    reference.kind.as_deref() == Some(kinds::HTTP_ROUTE) && reference.group.as_deref().unwrap_or(GROUP) == GROUP
 }
 
 impl Claims {

@@ -4,6 +4,7 @@
 //! read objects and makes no decisions: the folder of each API computes its outcomes, and `update` stores them.
 
 pub mod claims;
+pub mod delegation;
 pub mod finding;
 pub mod gateway;
 pub(crate) mod host;

@@ -19,6 +19,7 @@ use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Version;
 
 use super::claims::Parent;
+use super::delegation::Delegated;
 use super::finding::Finding;
 use super::listener::Traffic;
 use super::setting::PolicySetting;
@@ -35,6 +36,8 @@ pub struct Rendered {
     bare: Option<Arc<Route>>,
     /// The policy fields that apply to the route.
     policy_settings: Arc<BTreeSet<PolicySetting>>,
+    /// The origin of a route to which another HTTPRoute delegates; unset for a route at every place of its plan.
+    delegated: Option<Arc<Delegated>>,
 }
 
 impl Rendered {
@@ -42,13 +45,28 @@ impl Rendered {
         let same_everywhere = !matches!(route.action, Action::Redirect(_)) && route.secure_port.is_none();
         let nowhere = ListenerContext { https: false, port: 0 };
         let bytes = same_everywhere.then(|| hashed(&route, nowhere));
-        Self { route, bytes, bare: None, policy_settings: Arc::default() }
+        Self { route, bytes, bare: None, policy_settings: Arc::default(), delegated: None }
     }
 
     /// Creates a route with policy settings; `bare` is the route without them.
     pub(crate) fn with_policies(route: Route, bare: Arc<Route>, policy_settings: Arc<BTreeSet<PolicySetting>>) -> Self {
         let has_policies = !policy_settings.is_empty();
         Self { bare: has_policies.then_some(bare), policy_settings, ..Self::new(route) }
+    }
+
+    /// Returns the route as one to which another HTTPRoute delegates.
+    pub(crate) fn below(self, delegated: Arc<Delegated>) -> Self {
+        Self { delegated: Some(delegated), ..self }
+    }
+
+    /// Returns what the route has from the HTTPRoutes that delegate to it.
+    pub fn delegated(&self) -> Option<&Delegated> {
+        self.delegated.as_deref()
+    }
+
+    /// Returns whether the route is at this place of its plan.
+    pub(crate) fn is_at(&self, place: &RoutePlace) -> bool {
+        self.delegated.as_ref().is_none_or(|delegated| delegated.places.contains(place))
     }
 
     /// Returns the policy fields that apply to the route.
@@ -131,7 +149,10 @@ impl StreamRoute {
 }
 
 /// Places of routes: Gateway, table, host.
-pub type Places = BTreeSet<(ObjectKey, TableName, Host)>;
+pub type Places = BTreeSet<RoutePlace>;
+
+/// A place of routes: Gateway, table, host.
+pub(crate) type RoutePlace = (ObjectKey, TableName, Host);
 
 /// The outcome of a route object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -169,6 +190,12 @@ pub struct RoutePlan {
 }
 
 impl RoutePlan {
+    /// Returns the routes at a place, and whether only an earlier version claims the place.
+    pub(crate) fn at<'p>(&'p self, place: &'p RoutePlace) -> impl Iterator<Item = (&'p Arc<Rendered>, bool)> {
+        let lent = self.lent.contains(place);
+        self.routes.iter().filter(move |rendered| rendered.is_at(place)).map(move |rendered| (rendered, lent))
+    }
+
     /// Returns the Gateways with a place of the route.
     pub fn gateways(&self) -> BTreeSet<&ObjectKey> {
         self.places.iter().map(|(gateway, _, _)| gateway).collect()

@@ -25,6 +25,15 @@ use crate::reader::Reader;
 #[derive(Default)]
 pub(crate) struct Attached<'a> {
     policies: Vec<(ObjectKey, &'a Arc<PolicyPlan>, Section)>,
+    /// The policies of each HTTPRoute that delegates to the object, the nearest first.
+    inherited: Vec<InheritedPolicies<'a>>,
+}
+
+/// Policies that a route has from a rule of another one that delegates to it.
+struct InheritedPolicies<'a> {
+    policies: Vec<(ObjectKey, &'a Arc<PolicyPlan>)>,
+    /// Whether they come before the policies of the routes below.
+    is_preferred: bool,
 }
 
 /// Settings of policies for a rule.
@@ -48,16 +57,33 @@ pub(crate) struct OfRule {
 
 /// Returns the policies attached to a route object.
 pub(crate) fn attached<'a>(object: &Object, reader: &mut Reader<'a>) -> Attached<'a> {
-    Attached { policies: reader.policies_at(&object.key, &object.metadata.labels) }
+    Attached { policies: reader.policies_at(&object.key, &object.metadata.labels), inherited: Vec::new() }
+}
+
+impl<'a> Attached<'a> {
+    /// Adds the policies of the next HTTPRoute above that delegates to the object: those of its rule with this name, then
+    /// those of the whole route.
+    pub(crate) fn inherit(&mut self, above: &Object, rule: Option<&str>, is_preferred: bool, reader: &mut Reader<'a>) {
+        let all = reader.policies_at(&above.key, &above.metadata.labels);
+        let of = |wanted: &dyn Fn(&Section) -> bool| -> Vec<(ObjectKey, &'a Arc<PolicyPlan>)> {
+            all.iter().filter(|(_, _, at)| wanted(at)).map(|(key, plan, _)| (key.clone(), *plan)).collect()
+        };
+        let named = |at: &Section| matches!(at, Section::Named(name) if rule == Some(&**name));
+        let mut policies = of(&named);
+        policies.extend(of(&|at| *at == Section::Whole));
+        self.inherited.push(InheritedPolicies { policies, is_preferred });
+    }
 }
 
 impl Attached<'_> {
-    /// Returns whether a policy is attached to the object, or to its rule with this name.
+    /// Returns whether a policy is attached to the object, or to its rule with this name, or is inherited.
     pub(crate) fn reach(&self, name: Option<&str>) -> bool {
-        self.policies.iter().any(|(_, _, section)| match section {
-            Section::Whole => true,
-            Section::Named(of) => name.is_some_and(|name| **of == *name),
-        })
+        let is_inherited = self.inherited.iter().any(|level| !level.policies.is_empty());
+        is_inherited
+            || self.policies.iter().any(|(_, _, section)| match section {
+                Section::Whole => true,
+                Section::Named(of) => name.is_some_and(|name| **of == *name),
+            })
     }
 
     /// Returns the settings for a rule: of the policies that it references, that are attached to it, and that are
@@ -85,7 +111,17 @@ impl Attached<'_> {
         };
         let of_rule = at(&own).filter(|_| name.is_some());
         let mut all: Vec<(ObjectKey, Arc<PolicyPlan>)> = named;
-        for (key, plan) in of_rule.chain(at(&Section::Whole)) {
+        let mut levels = vec![of_rule.chain(at(&Section::Whole)).collect::<Vec<_>>()];
+        for level in &self.inherited {
+            let policies = level.policies.iter().map(|(key, plan)| (key.clone(), Arc::clone(plan))).collect();
+            if level.is_preferred {
+                levels.insert(0, std::mem::take(&mut all));
+                levels.insert(0, policies);
+            } else {
+                levels.push(policies);
+            }
+        }
+        for (key, plan) in levels.into_iter().flatten() {
             reader.edge(&object.key, section.as_str(), &key, Role::Modifies);
             if !all.iter().any(|(known, _)| *known == key) {
                 all.push((key, plan));

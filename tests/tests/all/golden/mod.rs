@@ -37,6 +37,7 @@ areas! {
     backends,
     broken,
     class,
+    delegation,
     filters,
     gateway,
     grpc,

@@ -54,21 +54,17 @@ pub(in super::super) const RULES: &[MigrationRule] = &[
     ),
     MigrationRule::not_served(
         RuleSubject::Any,
-        RulePlace::Annotations { domain: "kgateway.dev", except: &["kgateway.dev/policy-weight"] },
+        RulePlace::Annotations { domain: "kgateway.dev", except: &["kgateway.dev/policy-weight", "kgateway.dev/inherited-policy-priority"] },
         RuleCondition::Always,
-        "Holdfast reads no other annotation of kgateway than kgateway.dev/policy-weight",
+        "Holdfast reads no other annotation of kgateway than kgateway.dev/policy-weight, and \
+         kgateway.dev/inherited-policy-priority of HTTPRoutes",
     ),
-    MigrationRule::not_served(
-        ROUTES,
+    MigrationRule::differs(
+        of(&[kinds::HTTP_ROUTE]),
         BACKEND_REFS,
         RuleCondition::Is(&[kinds::HTTP_ROUTE]),
-        "Holdfast does not delegate to other routes: its share of the requests gets an error response",
-    )
-    .instead(
-        "parentRefs to the Gateway in the other route, with the whole path in its matches",
-        "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: child}, spec: {parentRefs: [{name: \
-         public}], rules: [{matches: [{path: {type: PathPrefix, value: /shop/cart}}], backendRefs: [{name: cart, port: \
-         80}]}]}}",
+        "requests that no delegated route takes get 404 instead of going to a broader rule, and filters, timeouts and \
+         retries of the delegating rule close it",
     ),
     MigrationRule::not_served(
         ROUTES,

@@ -1,0 +1,154 @@
+//! Audit of routes to which other HTTPRoutes delegate: each such route is below a rule that names it now, has only
+//! requests of that rule, and has the policies of every route above it.
+//!
+//! References, matches and attachments are read from the written form of the objects.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gateway_api::httproutes::HttpRouteRulesMatchesPathType as PathType;
+use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::apis::gateway::http_route::HttpRule;
+use holdfast_api::apis::gateway::references::BackendRef;
+use holdfast_api::apis::gateway::route::{RouteView as _, RuleEntry};
+use holdfast_api::apis::kinds;
+use holdfast_api::object::Object;
+use holdfast_check::re2::literal_prefix;
+use holdfast_envoy::model::{PathMatch, Route};
+use holdfast_graph::{Node, ObjectKey};
+use holdfast_translate::overlay::Overlay;
+use holdfast_translate::route::{Rendered, RoutePlan};
+
+use super::policies::is_closed;
+use super::today::Today;
+use super::{About, Objection};
+use crate::plan::world::World;
+
+/// The label by which references select routes.
+const LABEL: &str = "delegation.kgateway.dev/label";
+
+/// Returns objections to routes that no rule above delegates to, or that have requests of others.
+pub(super) fn check(
+    object: &Object,
+    plan: &RoutePlan,
+    overlay: &Overlay,
+    world: &World<'_>,
+    today: &Today<'_>,
+) -> Vec<Objection> {
+    let mut found = Vec::new();
+    for rendered in plan.routes.iter().filter(|rendered| !is_closed(&rendered.route.action, world)) {
+        let why = rendered.delegated().and_then(|of| {
+            let is_outside = |above: &(ObjectKey, usize)| !is_within(&rendered.route, above, overlay, today);
+            let mut reason = (!is_named(object, &of.chain, today)).then_some("no rule delegates to it today");
+            if of.chain.iter().any(is_outside) {
+                reason = reason.or(Some("it would get requests that the rule above does not have"));
+            }
+            reason
+        });
+        if let Some(why) = why {
+            let node = Node::section(object.key.clone(), rendered.route.section.clone());
+            found.push(Objection::new(node, About::Reach, why));
+        }
+    }
+    found
+}
+
+/// Returns the objects at the top of the routes of a plan, where every route between names the next one today.
+pub(super) fn tops<'t>(object: &Object, plan: &RoutePlan, today: &Today<'t>) -> Vec<&'t Arc<Object>> {
+    let chains = plan.routes.iter().filter_map(|rendered| rendered.delegated()).map(|of| &of.chain);
+    let chains: BTreeSet<&Vec<(ObjectKey, usize)>> = chains.filter(|chain| is_named(object, chain, today)).collect();
+    chains.into_iter().filter_map(|chain| today.object(&chain.first()?.0)).collect()
+}
+
+/// Returns the policies that a route has to have from the routes above it: those of each whole route, and those of the
+/// delegating rule by its name.
+pub(super) fn policies<'t>(rendered: &Rendered, overlay: &Overlay, today: &Today<'t>) -> Vec<&'t ObjectKey> {
+    let mut found = Vec::new();
+    for above in rendered.delegated().into_iter().flat_map(|of| &of.chain) {
+        let Some(object) = today.object(&above.0) else { continue };
+        let name = rule(above, overlay, today).and_then(|rule| rule.name.clone());
+        let attached = today.attached(object).into_iter();
+        let own = attached.filter(|(_, section)| section.is_none_or(|section| Some(section) == name.as_deref()));
+        found.extend(own.map(|(policy, _)| policy));
+    }
+    found
+}
+
+/// Checks whether each route of a chain has a rule today that names the next one, the last one the object.
+fn is_named(object: &Object, chain: &[(ObjectKey, usize)], today: &Today<'_>) -> bool {
+    let mut below = Some(object);
+    for (key, _) in chain.iter().rev() {
+        let (Some(next), Some(above)) = (below, today.object(key)) else { return false };
+        let Body::HttpRoute(route) = &above.body else { return false };
+        // What a rule that cannot be read delegates to is unknown.
+        let names = route.rules.iter().any(|entry| match entry {
+            RuleEntry::Decoded(rule) => {
+                rule.backend_refs.iter().flatten().any(|reference| names(reference, &above.key, next))
+            }
+            RuleEntry::Broken { .. } => true,
+        });
+        if !names || !accepts(next, key) {
+            return false;
+        }
+        below = Some(above);
+    }
+    true
+}
+
+fn names(reference: &BackendRef, above: &ObjectKey, object: &Object) -> bool {
+    let namespace = reference.namespace.as_ref().unwrap_or(&above.namespace);
+    let is_here = *namespace == object.key.namespace;
+    match (reference.group.as_deref(), reference.kind.as_deref()) {
+        (Some(GROUP), Some(kinds::HTTP_ROUTE)) => {
+            is_here && (reference.name == object.key.name || matches!(&*reference.name, "*" | ""))
+        }
+        (Some("delegation.kgateway.dev"), Some("label")) => {
+            let has = object.metadata.labels.get(LABEL).is_some_and(|value| **value == *reference.name);
+            has && (is_here || **namespace == *"all")
+        }
+        _ => false,
+    }
+}
+
+/// Checks whether the parentRefs of a route name a route above it, or nothing.
+fn accepts(object: &Object, above: &ObjectKey) -> bool {
+    let Body::HttpRoute(route) = &object.body else { return false };
+    let mut parents = route.parents().iter();
+    route.parents().is_empty()
+        || parents.any(|parent| {
+            let namespace = parent.namespace.as_ref().unwrap_or(&object.key.namespace);
+            parent.kind.as_deref() == Some(kinds::HTTP_ROUTE)
+                && parent.name == above.name
+                && *namespace == above.namespace
+        })
+}
+
+/// Returns a rule of a route in the version that is served.
+fn rule<'r>((key, index): &(ObjectKey, usize), overlay: &'r Overlay, today: &'r Today<'_>) -> Option<&'r HttpRule> {
+    let object = overlay.objects.get(key).or_else(|| today.object(key))?;
+    let Body::HttpRoute(route) = &object.body else { return None };
+    match route.rules.get(*index)? {
+        RuleEntry::Decoded(rule) => Some(rule),
+        RuleEntry::Broken { .. } => None,
+    }
+}
+
+/// Checks whether all paths of a route are below a path of the rule above it.
+fn is_within(route: &Route, above: &(ObjectKey, usize), overlay: &Overlay, today: &Today<'_>) -> bool {
+    let Some(rule) = rule(above, overlay, today) else { return false };
+    let written = rule.matches.as_deref().unwrap_or_default();
+    let (path, is_whole) = match &route.matches.path {
+        PathMatch::Exact(path) | PathMatch::Prefix(path) => (path.to_string(), true),
+        PathMatch::Text(path) => (path.to_string(), false),
+        PathMatch::Regex(pattern) => (literal_prefix(pattern), false),
+    };
+    written.is_empty()
+        || written.iter().any(|one| {
+            let Some(outer) = &one.path else { return true };
+            let prefix = outer.value.as_deref().unwrap_or("/").trim_end_matches('/');
+            let rest = path.strip_prefix(prefix);
+            matches!(outer.r#type, None | Some(PathType::PathPrefix))
+                && rest.is_some_and(|rest| (is_whole && rest.is_empty()) || rest.starts_with('/'))
+        })
+}

@@ -1,0 +1,182 @@
+//! A route below the rules that delegate to it: its places, its parents, and which of its matches are served where.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::apis::gateway::references::ParentRef;
+use holdfast_api::apis::kinds;
+use holdfast_api::fault::{Class, Fault, at};
+use holdfast_api::object::Object;
+use holdfast_api::section::ObjectSection;
+use holdfast_api::settings::Settings;
+use holdfast_api::status::Condition;
+use holdfast_envoy::encode::names;
+use holdfast_graph::ObjectKey;
+
+use super::super::route::{contested, outcomes, places};
+use super::super::rule::Outcome;
+use super::super::{claims, today};
+use super::is_within;
+use crate::outcome::claims::{Claims, Parent, names_route};
+use crate::outcome::delegation::{Delegated, RouteDelegation};
+use crate::outcome::route::{Places, RoutePlan};
+use crate::overlay::ClosedSections;
+use crate::reader::Reader;
+
+/// The parents of a route: the delegating HTTPRoute at one Gateway.
+type ParentsBelow = BTreeMap<(ObjectKey, ObjectKey), Parent>;
+
+/// Adds the routes of an object to its plan, below each rule that delegates to it. Returns the number of its rules.
+pub(in super::super) fn plan(
+    object: &Object,
+    claims: &Claims,
+    closed: &ClosedSections,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+    plan: &mut RoutePlan,
+) -> usize {
+    let mut below = RoutesBelow { taken: BTreeMap::new(), outside: BTreeSet::new(), parents: ParentsBelow::new() };
+    let mut count = 0;
+    for delegation in &claims.delegations {
+        let parents = parents_of(delegation, settings, reader);
+        let here: Places = parents.iter().flat_map(|parent| &parent.attachments).flat_map(places).collect();
+        below.attach(object, delegation, parents);
+        let mut outcomes = outcomes(object, closed, &delegation.chain, settings, reader);
+        if let Some(desired) = reader.replaced(&object.key) {
+            today::give_way(&mut outcomes, desired, settings);
+        }
+        count = outcomes.len();
+        for (index, outcome) in outcomes.into_iter().enumerate() {
+            below.serve(delegation, &here, (index, outcome), plan);
+        }
+    }
+    below.finish(object, plan);
+    count
+}
+
+/// Returns the attachments of the route at the top, after the resolution of its conflicts.
+fn parents_of(delegation: &RouteDelegation, settings: &Settings, reader: &mut Reader<'_>) -> Vec<Parent> {
+    let Some(top) = delegation.chain.first().and_then(|(key, _)| reader.object(key)) else { return Vec::new() };
+    let hostnames = claims::written(top).map(|(_, hostnames)| hostnames).unwrap_or_default();
+    // These conflicts are reported at the route at the top.
+    let mut faults = Vec::new();
+    let contest = |parent: &Parent| contested(top, parent, hostnames, settings, reader, &mut faults);
+    delegation.parents.iter().map(contest).collect()
+}
+
+struct RoutesBelow {
+    /// The places of each match: index of the rule and of the match.
+    taken: BTreeMap<(usize, usize), Places>,
+    /// The matches that are within no delegating match.
+    outside: BTreeSet<(usize, usize)>,
+    parents: ParentsBelow,
+}
+
+impl RoutesBelow {
+    /// Adds the parents of the route in its status.
+    fn attach(&mut self, object: &Object, delegation: &RouteDelegation, parents: Vec<Parent>) {
+        let Some((above, _)) = delegation.chain.last() else { return };
+        let written = claims::written(object).map(|(parents, _)| parents).unwrap_or_default();
+        let is_it = |reference: &&ParentRef| {
+            let namespace = reference.namespace.as_deref().unwrap_or(&object.key.namespace);
+            names_route(reference) && (namespace, &*reference.name) == (&*above.namespace, &*above.name)
+        };
+        let reference = written.iter().find(is_it).cloned().unwrap_or_else(|| ParentRef {
+            group: Some(GROUP.into()),
+            kind: Some(kinds::HTTP_ROUTE.into()),
+            namespace: Some(above.namespace.clone()),
+            name: above.name.clone(),
+            section_name: None,
+            port: None,
+        });
+        let index = written.iter().position(|known| *known == reference).unwrap_or(written.len() + self.parents.len());
+        for parent in parents {
+            let at = (above.clone(), parent.gateway.clone());
+            let known = self.parents.entry(at).or_insert_with(|| Parent {
+                reference: reference.clone(),
+                index,
+                attachments: Vec::new(),
+                set: None,
+                ..parent.clone()
+            });
+            for attachment in parent.attachments {
+                if !known.attachments.contains(&attachment) {
+                    known.attachments.push(attachment);
+                }
+            }
+        }
+    }
+
+    /// Adds the routes of a rule that are within a delegating match, at the places where no more specific match has them.
+    fn serve(
+        &mut self,
+        delegation: &RouteDelegation,
+        here: &Places,
+        (index, mut outcome): (usize, Outcome),
+        plan: &mut RoutePlan,
+    ) {
+        let (routes, bare) = (std::mem::take(&mut outcome.routes), std::mem::take(&mut outcome.bare));
+        let mut bare = bare.into_iter();
+        let policies = (outcome.policies.clone(), outcome.of_policies.clone().unwrap_or_default());
+        let mut served = Vec::new();
+        for mut route in routes {
+            let bare = bare.next();
+            let entry = (index, route.precedence.entry);
+            if !is_within(&route.matches, &delegation.within) {
+                // A match that cannot be read is reported as such.
+                if !self.taken.contains_key(&entry) && !route.precedence.narrowed {
+                    self.outside.insert(entry);
+                }
+                continue;
+            }
+            self.outside.remove(&entry);
+            let taken = self.taken.entry(entry).or_default();
+            let places: Places = here.difference(taken).cloned().collect();
+            taken.extend(places.iter().cloned());
+            if let Some((above, rule)) = delegation.chain.last() {
+                route.name = names::delegated_route(&route.name, above, *rule).into();
+            }
+            let delegated = Delegated { chain: delegation.chain.clone(), places, policies: policies.clone() };
+            if !delegated.places.is_empty() {
+                served.push((route, bare, Some(Arc::new(delegated))));
+            }
+        }
+        super::super::route::add(plan, index, outcome, served);
+    }
+
+    fn finish(self, object: &Object, plan: &mut RoutePlan) {
+        for (rule, entry) in self.outside {
+            let field = format!("spec.{}.{}", ObjectSection::Rule(rule), at("matches", entry));
+            let message = "no rule that delegates to the route has these requests, so that the match is not served: \
+                           it must be within the path, headers and query parameters of such a rule";
+            plan.faults.push(Fault::new(&object.key, Class::Ignored, field, "OutsideOfParent", message));
+        }
+        let served: BTreeSet<(&ObjectKey, &ObjectKey)> = plan
+            .routes
+            .iter()
+            .filter_map(|rendered| rendered.delegated())
+            .filter_map(|of| Some((of, of.chain.last()?)))
+            .flat_map(|(of, (above, _))| of.places.iter().map(move |(gateway, _, _)| (above, gateway)))
+            .collect();
+        let written = claims::written(object).map(|(parents, _)| parents).unwrap_or_default();
+        for ((above, gateway), mut parent) in self.parents {
+            if !served.contains(&(&above, &gateway)) && parent.accepted.status == "True" {
+                let message = format!(
+                    "no match of the route is within a rule of HTTPRoute {} that delegates to it, or other rules that \
+                     delegate to it are more specific",
+                    above.namespaced_name()
+                );
+                // A rule can select routes that are meant for others: only a route that names its parent misses it.
+                if written.get(parent.index).is_none_or(|reference| *reference != parent.reference) {
+                    continue;
+                }
+                let field = at("spec.parentRefs", parent.index);
+                plan.faults.push(Fault::new(&object.key, Class::Referential, field, "NoMatchingParent", &message));
+                parent.accepted = Condition::new("Accepted", false, "NoMatchingParent", message);
+                parent.attachments.clear();
+            }
+            plan.parents.push(parent);
+        }
+    }
+}

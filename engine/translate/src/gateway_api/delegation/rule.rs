@@ -1,0 +1,159 @@
+//! A rule that delegates: requests that no other route takes get a direct response, and references without a route are
+//! reported.
+//!
+//! The requests of the rule never go to a broader rule: 404 where every reference has a route, 500 where one has none.
+
+use std::collections::BTreeSet;
+
+use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::references::BackendRef;
+use holdfast_api::apis::gateway::route::RuleEntry;
+use holdfast_api::fault::{Class, Fault, at};
+use holdfast_api::object::Object;
+use holdfast_api::section::ObjectSection;
+use holdfast_api::settings::{Settings, body_for};
+use holdfast_envoy::model::{Action, FixedResponse};
+use holdfast_graph::{ObjectKey, Origins};
+
+use super::super::rule::{Outcome, Place, ReadRule, answering, broken, not_enforced, reported};
+use super::super::{http, weighted::BACKENDS_MAX};
+use super::{DEPTH_MAX, accepts, children, flaws, is_attached, is_within, regexes, rule_of, unserved};
+use crate::outcome::delegation::RouteSelection;
+use crate::outcome::route::Replaced;
+use crate::policy::route::Attached;
+use crate::reader::Reader;
+
+/// The status where every reference has a route, and none of them takes a request.
+const NO_ROUTE: u16 = 404;
+/// The status where a reference has no route.
+const MISSING_ROUTE: u16 = 500;
+
+/// Translates a rule that delegates.
+pub(in super::super) fn translate(
+    object: &Object,
+    rule: ReadRule<'_>,
+    attached: &Attached<'_>,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Outcome {
+    let section = ObjectSection::Rule(rule.index).to_string();
+    let field = format!("spec.{section}");
+    let mut outcome = Outcome::default();
+    let attached = attached.of_rule(object, rule.index, rule.name, &rule.filters.extensions, reader);
+    outcome.faults.extend(attached.faults.iter().cloned());
+    outcome.of_policies = (!attached.keys.is_empty()).then(|| attached.merged.origins.clone());
+    outcome.policies.extend(attached.keys.iter().cloned());
+    let origins = attached.keys.iter().fold(Origins::one(object.key.clone()), |all, key| all.with(key.clone()));
+    let place = Place { object, index: rule.index, name: rule.name, origins, is_guarded: true };
+    let mut found = rule.flaws;
+    found.extend(rule_of(object, rule.index).into_iter().flat_map(|written| flaws(object, written, &rule.matches)));
+    if let Some(message) = reported(object, &field, &found, &mut outcome.faults) {
+        return broken(place, &rule.matches, section, message, &answering(settings), outcome);
+    }
+    if let Some((policy, why)) = &attached.closed {
+        return not_enforced(place, &rule.matches, &attached, (policy, why), settings, outcome);
+    }
+    let missing = missing(object, rule.index, rule.backends, settings, reader);
+    let status = if missing.is_empty() { NO_ROUTE } else { MISSING_ROUTE };
+    if let Some(first) = missing.first() {
+        outcome.replaced = Some(Replaced {
+            object: object.key.clone(),
+            section,
+            response: Some(status),
+            class: first.class,
+            message: first.sentence(),
+            policy: None,
+            lacks_backend: true,
+        });
+    }
+    outcome.faults.extend(missing);
+    let body = body_for(&settings.missing_backend_body, &object.key.kind);
+    for (entry, ranked) in rule.matches.iter().enumerate() {
+        let mut route = place.route(entry, ranked, Action::Respond(FixedResponse::new(status, body.clone())));
+        // Routes with an equal match come first.
+        route.precedence.narrowed = true;
+        outcome.routes.push(route);
+    }
+    outcome
+}
+
+/// Returns the faults of references without a route.
+fn missing(
+    object: &Object,
+    index: usize,
+    backends: &[BackendRef],
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Vec<Fault> {
+    let is_below = matches!(&object.body, Body::HttpRoute(route) if !is_attached(&**route));
+    let above = if is_below { children::of(object, settings, reader, &mut Vec::new()) } else { Vec::new() };
+    let mut around: BTreeSet<ObjectKey> =
+        above.iter().flat_map(|delegation| &delegation.chain).map(|(key, _)| key.clone()).collect();
+    around.insert(object.key.clone());
+    let depth = above.iter().map(|delegation| delegation.chain.len()).max().unwrap_or(0);
+    let parent = DelegatingRule { object, index, settings, around, depth };
+    let mut faults = Vec::new();
+    for (entry, reference) in backends.iter().enumerate().take(BACKENDS_MAX) {
+        let Some(selection) = RouteSelection::of(reference, &object.key.namespace) else { continue };
+        let field = format!("spec.{}.{}", ObjectSection::Rule(index), at("backendRefs", entry));
+        let why = match &selection {
+            RouteSelection::Named(key) => parent.refuses(key, reader),
+            RouteSelection::Namespace(_) | RouteSelection::Labelled { .. } => {
+                let selected = reader.selected(&selection);
+                let is_empty = !selected.iter().any(|key| parent.refuses(key, reader).is_none());
+                is_empty.then(|| (Class::Referential, format!("{} take none of its requests", selection.words())))
+            }
+        };
+        if let Some((class, why)) = why {
+            let message = format!("{why}: requests that no other HTTPRoute takes are answered with {MISSING_ROUTE}");
+            faults.push(Fault::new(&object.key, class, field, "BackendNotFound", message));
+        }
+    }
+    faults
+}
+
+/// A rule that delegates, with the routes that it must not delegate to.
+struct DelegatingRule<'a> {
+    object: &'a Object,
+    index: usize,
+    settings: &'a Settings,
+    around: BTreeSet<ObjectKey>,
+    depth: usize,
+}
+
+impl DelegatingRule<'_> {
+    /// Returns why a route takes no requests of the rule.
+    fn refuses(&self, key: &ObjectKey, reader: &mut Reader<'_>) -> Option<(Class, String)> {
+        let name = key.namespaced_name();
+        let refused = |why: &str| Some((Class::Referential, format!("HTTPRoute {name} {why}")));
+        if self.around.contains(key) {
+            return Some((Class::Referential, format!("HTTPRoute {name} delegates to this route, which is a cycle")));
+        }
+        if self.depth >= DEPTH_MAX {
+            return refused(&format!("has more than {DEPTH_MAX} HTTPRoutes above it"));
+        }
+        let Some(child) = reader.object(key) else { return refused(reader.lacking(key)) };
+        let Body::HttpRoute(route) = &child.body else { return refused("is no HTTPRoute") };
+        if is_attached(&**route) {
+            return refused("is attached to a Gateway itself, so that no rule can delegate to it");
+        }
+        if !accepts(child, &**route, &self.object.key) {
+            return refused("names other HTTPRoutes in spec.parentRefs");
+        }
+        if let Some(why) = unserved(child) {
+            return refused(&format!("cannot be served: {why}"));
+        }
+        let regexes = regexes(self.settings);
+        let outer = rule_of(self.object, self.index).map(|rule| http::read(self.index, rule, &regexes).matches);
+        let outer = outer.unwrap_or_default();
+        let mut rules = route.rules.iter().enumerate();
+        let has_some = rules.any(|(index, entry)| match entry {
+            RuleEntry::Decoded(rule) => http::read(index, rule, &regexes)
+                .matches
+                .iter()
+                .any(|inner| outer.iter().any(|outer| is_within(&inner.matches, &outer.matches))),
+            RuleEntry::Broken { .. } => true,
+        });
+        if has_some { None } else { refused("has no match within the matches of the rule") }
+    }
+}

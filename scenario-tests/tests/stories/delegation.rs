@@ -1,0 +1,90 @@
+//! Delegation between HTTPRoutes: which requests a route below another one receives from a real Envoy, with the policies of
+//! both, and that a broken route costs the others nothing.
+
+use anyhow::Result;
+use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::request::get;
+use holdfast_scenario_tests::{Hammer, Story, World, stories};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories!("delegation", true, [routes_of_two_teams_below_one])
+}
+
+/// Writes the route that is attached to the Gateway, with a rule for each team and one for other requests.
+fn parent(world: &World) -> Result<()> {
+    let to = |selection: &str| format!("backendRefs: [{selection}]");
+    let named = to("{group: gateway.networking.k8s.io, kind: HTTPRoute, name: red}");
+    let labelled = to("{group: delegation.kgateway.dev, kind: label, name: blue, namespace: all}");
+    let rules = format!(
+        "rules:\n- matches: [{{path: {{value: /red}}}}]\n  {named}\n\
+         - matches: [{{path: {{value: /blue}}, headers: [{{name: x-team, value: blue}}]}}]\n  {labelled}\n\
+         - backendRefs: [{{name: front, port: 8080}}]\n"
+    );
+    world.route("all", &rules)
+}
+
+/// Writes the route of a team: one rule, below the route of the Gateway.
+fn team(world: &World, name: &str, matches: &str, backend: &str) -> Result<()> {
+    let text = format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+         metadata: {{name: {name}, namespace: default, labels: {{delegation.kgateway.dev/label: {name}}}}}\n\
+         spec:\n  rules:\n  - matches: [{matches}]\n    backendRefs: [{{name: {backend}, port: 8080}}]\n"
+    );
+    world.write(&format!("team-{name}.yaml"), text)
+}
+
+fn policy(world: &World, name: &str, target: &str, spec: &str) -> Result<()> {
+    let text = format!(
+        "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: {name}, namespace: default}}\n\
+         spec:\n  targetRefs: [{{group: gateway.networking.k8s.io, kind: HTTPRoute, name: {target}}}]\n  {spec}\n"
+    );
+    world.write(&format!("policy-{name}.yaml"), text)
+}
+
+async fn routes_of_two_teams_below_one(world: World) -> Result<()> {
+    let _pods = (world.backend("front").await?, world.backend("one").await?, world.backend("two").await?);
+    let port = world.gateway()?;
+    parent(&world)?;
+    team(&world, "red", "{path: {value: /red/api}}, {path: {value: /elsewhere}}", "one")?;
+    let blue = "{path: {value: /blue}, headers: [{name: x-team, value: blue}, {name: x-more, value: \"1\"}]}";
+    team(&world, "blue", blue, "two")?;
+    let _holdfast = world.run().await?;
+    let red = get(port, "/red/api/x");
+    let of_team = get(port, "/blue/x").header("x-team", "blue");
+    let blue = of_team.clone().header("x-more", "1");
+    red.comes_to_reach("one").await?;
+    blue.comes_to_reach("two").await?;
+    // What a team does not take is not for the broader rule, and a team gets nothing outside of its rule.
+    get(port, "/red/other").answers(404).await?;
+    of_team.answers(404).await?;
+    get(port, "/elsewhere").reaches("front").await?;
+    get(port, "/blue/x").reaches("front").await?;
+
+    let others = Hammer::start([blue.clone(), get(port, "/front")]);
+    // A policy above applies below; a policy of the team comes first, field by field.
+    policy(&world, "above", "all", "headerModifiers: {request: {set: [{name: x-from, value: above}]}}")?;
+    red.comes_to("the policy above applies", |reply| {
+        reply.echo().is_ok_and(|echo| format!("{echo:?}").contains("above"))
+    })
+    .await?;
+    policy(&world, "own", "red", "headerModifiers: {request: {set: [{name: x-from, value: below}]}}")?;
+    red.comes_to("the policy of the team comes first", |reply| {
+        reply.echo().is_ok_and(|echo| format!("{echo:?}").contains("below"))
+    })
+    .await?;
+    // A policy that cannot be enforced closes the route of the team only.
+    policy(&world, "own", "red", "extAuth: {extensionRef: {name: nothing}}")?;
+    red.comes_to("the team's route is closed", |reply| reply.echo().is_err()).await?;
+    world.delete("policy-own.yaml")?;
+    red.comes_to_reach("one").await?;
+    // A broken rule answers at its own match, and a deleted route at that of the rule above.
+    team(&world, "red", "{path: {value: /red/api}, headers: [{name: \"a b\", value: x}]}", "one")?;
+    red.comes_to("the team's broken rule is no longer served", |reply| reply.echo().is_err()).await?;
+    world.delete("team-red.yaml")?;
+    red.comes_to_answer(500).await?;
+    get(port, "/red").answers(500).await?;
+    team(&world, "red", "{path: {value: /red/api}}", "two")?;
+    red.comes_to_reach("two").await?;
+    others.stop_expecting(Shot::is_ok).await?;
+    Ok(())
+}
