@@ -4,13 +4,14 @@
 use anyhow::Result;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::request::get;
-use holdfast_scenario_tests::{Hammer, Story, World, stories};
+use holdfast_scenario_tests::{Hammer, HttpRequest, Reply, Story, World, stories};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!("delegation", true, [routes_of_two_teams_below_one])
 }
 
-/// Writes the route that is attached to the Gateway, with a rule for each team and one for other requests.
+/// Writes the route that is attached to the Gateway, with a rule for each team and one for other requests, and a route
+/// beside it.
 fn parent(world: &World) -> Result<()> {
     let to = |selection: &str| format!("backendRefs: [{selection}]");
     let named = to("{group: gateway.networking.k8s.io, kind: HTTPRoute, name: red}");
@@ -20,7 +21,8 @@ fn parent(world: &World) -> Result<()> {
          - matches: [{{path: {{value: /blue}}, headers: [{{name: x-team, value: blue}}]}}]\n  {labelled}\n\
          - backendRefs: [{{name: front, port: 8080}}]\n"
     );
-    world.route("all", &rules)
+    world.route("all", &rules)?;
+    world.route("apart", "rules:\n- matches: [{path: {value: /apart}}]\n  backendRefs: [{name: front, port: 8080}]\n")
 }
 
 /// Writes the route of a team: one rule, below the route of the Gateway.
@@ -54,29 +56,16 @@ async fn routes_of_two_teams_below_one(world: World) -> Result<()> {
     let blue = of_team.clone().header("x-more", "1");
     red.comes_to_reach("one").await?;
     blue.comes_to_reach("two").await?;
+    get(port, "/apart").comes_to_reach("front").await?;
     // What a team does not take is not for the broader rule, and a team gets nothing outside of its rule.
     get(port, "/red/other").answers(404).await?;
     of_team.answers(404).await?;
     get(port, "/elsewhere").reaches("front").await?;
     get(port, "/blue/x").reaches("front").await?;
 
-    let others = Hammer::start([blue.clone(), get(port, "/front")]);
-    // A policy above applies below; a policy of the team comes first, field by field.
-    policy(&world, "above", "all", "headerModifiers: {request: {set: [{name: x-from, value: above}]}}")?;
-    red.comes_to("the policy above applies", |reply| {
-        reply.echo().is_ok_and(|echo| format!("{echo:?}").contains("above"))
-    })
-    .await?;
-    policy(&world, "own", "red", "headerModifiers: {request: {set: [{name: x-from, value: below}]}}")?;
-    red.comes_to("the policy of the team comes first", |reply| {
-        reply.echo().is_ok_and(|echo| format!("{echo:?}").contains("below"))
-    })
-    .await?;
-    // A policy that cannot be enforced closes the route of the team only.
-    policy(&world, "own", "red", "extAuth: {extensionRef: {name: nothing}}")?;
-    red.comes_to("the team's route is closed", |reply| reply.echo().is_err()).await?;
-    world.delete("policy-own.yaml")?;
-    red.comes_to_reach("one").await?;
+    let apart = Hammer::start([get(port, "/apart")]);
+    policies_of_both(&world, &red, [&blue, &get(port, "/front")]).await?;
+    let others = Hammer::start([blue, get(port, "/front")]);
     // A broken rule answers at its own match, and a deleted route at that of the rule above.
     team(&world, "red", "{path: {value: /red/api}, headers: [{name: \"a b\", value: x}]}", "one")?;
     red.comes_to("the team's broken rule is no longer served", |reply| reply.echo().is_err()).await?;
@@ -85,6 +74,32 @@ async fn routes_of_two_teams_below_one(world: World) -> Result<()> {
     get(port, "/red").answers(500).await?;
     team(&world, "red", "{path: {value: /red/api}}", "two")?;
     red.comes_to_reach("two").await?;
+    others.stop_expecting(Shot::is_ok).await?;
+    apart.stop_expecting(Shot::is_ok).await?;
+    Ok(())
+}
+
+/// Policies of the route above and of a team: edits of them cost the others nothing.
+async fn policies_of_both(world: &World, red: &HttpRequest, others: [&HttpRequest; 2]) -> Result<()> {
+    let set = |value: &str| format!("headerModifiers: {{request: {{set: [{{name: x-from, value: {value}}}]}}}}");
+    let has = |reply: &Reply, value: &str| reply.echo().is_ok_and(|echo| format!("{echo:?}").contains(value));
+    // A policy above applies to all below. It protects (backends no longer get the header of a client), and so Envoys
+    // that do not have it yet refuse the requests of these routes for a moment.
+    policy(world, "above", "all", &set("above"))?;
+    for request in others.into_iter().chain([red]) {
+        request.comes_to("the policy above applies", |reply| has(reply, "above")).await?;
+    }
+    let others = Hammer::start(others.into_iter().cloned());
+    policy(world, "above", "all", &set("higher"))?;
+    red.comes_to("the edited policy above applies", |reply| has(reply, "higher")).await?;
+    // A policy of the team comes first, field by field.
+    policy(world, "own", "red", &set("below"))?;
+    red.comes_to("the policy of the team comes first", |reply| has(reply, "below")).await?;
+    // A policy that cannot be enforced closes the route of the team only.
+    policy(world, "own", "red", "extAuth: {extensionRef: {name: nothing}}")?;
+    red.comes_to("the team's route is closed", |reply| reply.echo().is_err()).await?;
+    world.delete("policy-own.yaml")?;
+    red.comes_to_reach("one").await?;
     others.stop_expecting(Shot::is_ok).await?;
     Ok(())
 }
