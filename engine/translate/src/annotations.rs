@@ -3,9 +3,13 @@
 //! Only annotations that a user has a reason to believe in are reported, each for the kinds that the other gateway reads
 //! it from, or where it is often written by mistake. All others belong to other programs.
 
+use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::route::RuleEntry;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
+
+use crate::outcome::delegation::selections;
 
 /// The old and the new prefix of Contour's annotations.
 const CONTOUR: [&str; 2] = ["projectcontour.io/", "contour.heptio.com/"];
@@ -24,6 +28,8 @@ const REDIRECTS: [&str; 2] = ["ingress.kubernetes.io/force-ssl-redirect", "kuber
 /// Limits of connections and requests that Contour reads from Services.
 const BREAKERS: [&str; 5] =
     ["max-connections", "max-pending-requests", "max-requests", "max-retries", "per-host-max-connections"];
+/// Annotation of kgateway about the policies of an HTTPRoute and those of the HTTPRoutes that it delegates to.
+const INHERITED_PRIORITY: &str = "kgateway.dev/inherited-policy-priority";
 /// Annotations of kgateway: the kinds that it reads them from, and what to use instead.
 const KGATEWAY: [(&str, &[&str], &str); 2] = [
     (
@@ -32,7 +38,7 @@ const KGATEWAY: [(&str, &[&str], &str); 2] = [
         "use requestRedirect.statusCode of the filter, which is sent as it is written",
     ),
     (
-        "kgateway.dev/inherited-policy-priority",
+        INHERITED_PRIORITY,
         &[kinds::GATEWAY, kinds::HTTP_ROUTE],
         "for each field the policy that is closest to the route applies, unless the fields are joined",
     ),
@@ -69,13 +75,21 @@ pub(crate) fn limits_of_service(service: &Object) -> Option<String> {
 /// Returns the faults about annotations of kgateway on a route or a Gateway.
 pub(crate) fn of_gateway_api(object: &Object) -> Vec<Fault> {
     let known = KGATEWAY.iter().filter(|(name, read_from, _)| {
-        read_from.contains(&&*object.key.kind) && object.metadata.annotations.contains_key(*name)
+        let is_read = *name == INHERITED_PRIORITY && may_delegate(object);
+        read_from.contains(&&*object.key.kind) && object.metadata.annotations.contains_key(*name) && !is_read
     });
     let faults = known.map(|(name, _, instead)| {
         let (field, message) = without_effect(name, instead);
         Fault::new(&object.key, Class::Ignored, field, "NotServed", message)
     });
     faults.collect()
+}
+
+/// Returns whether an object is an HTTPRoute that delegates to others. An unreadable rule may do so.
+fn may_delegate(object: &Object) -> bool {
+    let Body::HttpRoute(route) = &object.body else { return false };
+    let is_unknown = route.rules.iter().any(|rule| matches!(rule, RuleEntry::Broken { .. }));
+    is_unknown || selections(route, &object.key.namespace).next().is_some()
 }
 
 fn without_effect(name: &str, instead: &str) -> (String, String) {

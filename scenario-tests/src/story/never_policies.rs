@@ -18,6 +18,9 @@ use holdfast_graph::ObjectKey;
 use super::envoy::Envoy;
 use super::stage::StoryStage;
 
+/// Annotation of an HTTPRoute that delegates, about the order of its policies and those below.
+const PRIORITY: &str = "kgateway.dev/inherited-policy-priority";
+
 /// Checks a route that forwards; `key` is its object.
 pub fn guarded(
     stage: &StoryStage,
@@ -92,20 +95,28 @@ fn guards<'a>(stage: &'a StoryStage, target: &ObjectKey) -> Vec<(&'a str, Option
     found
 }
 
-/// Returns the guards of a rule of a route; without any, those of the HTTPRoute that delegates to it, which the name of
-/// the served route contains.
+/// Returns the guards that apply to a rule of a route: its own, or those of the HTTPRoute that delegates to it, which the
+/// name of the served route contains. Those above come first for a route of another namespace, unless the annotation of
+/// the route above allows others; every guard sets a header, which protects.
 fn of_route_or_above<'a>(
     stage: &'a StoryStage,
     object: &'a Object,
     (index, name): (Option<usize>, &str),
 ) -> Vec<&'a str> {
     let own = of_route(stage, object, index);
-    let Some((_, above)) = name.split_once("/below/").filter(|_| own.is_empty()) else { return own };
+    let Some((_, above)) = name.split_once("/below/") else { return own };
     let parts: Vec<&str> = above.split('/').collect();
     let [namespace, name, rule, ..] = parts[..] else { return own };
     let is_it = |key: &&ObjectKey| &*key.kind == "HTTPRoute" && (&*key.namespace, &*key.name) == (namespace, name);
-    let above = stage.objects.keys().find(is_it).and_then(|key| self::object(stage, key));
-    above.map_or(own, |above| of_route(stage, above, rule.parse().ok()))
+    let Some(above) = stage.objects.keys().find(is_it).and_then(|key| self::object(stage, key)) else { return own };
+    let inherited = of_route(stage, above, rule.parse().ok());
+    let is_first = match above.metadata.annotations.get(PRIORITY).map(String::as_str) {
+        Some("ShallowMergePreferChild") => false,
+        Some(_) => true,
+        None => *object.key.namespace != *namespace,
+    };
+    let [first, second] = if is_first { [inherited, own] } else { [own, inherited] };
+    if first.is_empty() { second } else { first }
 }
 
 /// Returns the guards of a rule of a route.

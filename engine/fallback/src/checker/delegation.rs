@@ -1,5 +1,5 @@
 //! Audit of routes to which other HTTPRoutes delegate: each such route is below a rule that names it now, has only
-//! requests of that rule, and has the policies of every route above it.
+//! requests of that rule, and has the policies of every route above it, which no other namespace weakens.
 //!
 //! References, matches and attachments are read from the written form of the objects.
 
@@ -18,9 +18,11 @@ use holdfast_check::re2::literal_prefix;
 use holdfast_envoy::model::{PathMatch, Route};
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::overlay::Overlay;
+use holdfast_translate::precedence::merge::Origins;
+use holdfast_translate::precedence::settings::Piece;
 use holdfast_translate::route::{Rendered, RoutePlan};
 
-use super::policies::is_closed;
+use super::policies::{self, is_closed};
 use super::today::Today;
 use super::{About, Objection};
 use crate::plan::world::World;
@@ -61,18 +63,62 @@ pub(super) fn tops<'t>(object: &Object, plan: &RoutePlan, today: &Today<'t>) -> 
     chains.into_iter().filter_map(|chain| today.object(&chain.first()?.0)).collect()
 }
 
-/// Returns the policies that a route has to have from the routes above it: those of each whole route, and those of the
-/// delegating rule by its name.
-pub(super) fn policies<'t>(rendered: &Rendered, overlay: &Overlay, today: &Today<'t>) -> Vec<&'t ObjectKey> {
-    let mut found = Vec::new();
-    for above in rendered.delegated().into_iter().flat_map(|of| &of.chain) {
-        let Some(object) = today.object(&above.0) else { continue };
-        let name = rule(above, overlay, today).and_then(|rule| rule.name.clone());
-        let attached = today.attached(object).into_iter();
-        let own = attached.filter(|(_, section)| section.is_none_or(|section| Some(section) == name.as_deref()));
-        found.extend(own.map(|(policy, _)| policy));
+/// Returns the policies that a route has to have from the routes above it.
+pub(super) fn inherited<'t>(rendered: &Rendered, overlay: &Overlay, today: &Today<'t>) -> Vec<&'t ObjectKey> {
+    let chain = rendered.delegated().into_iter().flat_map(|of| &of.chain);
+    chain.flat_map(|above| attached_above(above, overlay, today)).collect()
+}
+
+/// Returns the policies of a route above: those of the whole route, and those of the delegating rule by its name.
+fn attached_above<'t>(above: &(ObjectKey, usize), overlay: &Overlay, today: &Today<'t>) -> Vec<&'t ObjectKey> {
+    let Some(object) = today.object(&above.0) else { return Vec::new() };
+    let name = rule(above, overlay, today).and_then(|rule| rule.name.clone());
+    let attached = today.attached(object).into_iter();
+    let own = attached.filter(|(_, section)| section.is_none_or(|section| Some(section) == name.as_deref()));
+    own.map(|(policy, _)| policy).collect()
+}
+
+/// Returns which protection of a route above would be replaced by a policy of another namespace, unless the route above
+/// allows it. Policies of routes further above may come first.
+pub(super) fn weakened(
+    rendered: &Rendered,
+    origins: &Origins,
+    overlay: &Overlay,
+    world: &World<'_>,
+    today: &Today<'_>,
+) -> Option<String> {
+    let chain = &rendered.delegated()?.chain;
+    for (position, above) in chain.iter().enumerate() {
+        let Some(object) = today.object(&above.0).filter(|object| !prefers_child(object)) else { continue };
+        let higher: Vec<&str> = chain[..position].iter().map(|(key, _)| &*key.namespace).collect();
+        let is_allowed =
+            |first: &ObjectKey| first.namespace == object.key.namespace || higher.contains(&&*first.namespace);
+        for policy in attached_above(above, overlay, today) {
+            let (Some(written), Some(plan)) =
+                (today.object(policy), overlay.policies.get(policy).or_else(|| world.translator.policy(policy)))
+            else {
+                continue;
+            };
+            let protects = |field: &str, piece: &Piece| {
+                piece.protects() && !piece.disables() && !policies::is_free_of(field, written)
+            };
+            for (field, _) in plan.settings.iter().filter(|(field, piece)| protects(field, piece)) {
+                let of_others = origins.get(field).into_iter().flatten().find(|origin| !is_allowed(origin));
+                if let Some(other) = of_others {
+                    return Some(format!("{other} would replace or extend {field} of {policy}"));
+                }
+            }
+        }
     }
-    found
+    None
+}
+
+/// Checks whether a route lets policies of the routes below it come first.
+fn prefers_child(object: &Object) -> bool {
+    let annotation = |name: &str| object.metadata.annotations.get(name).map(String::as_str);
+    let written = annotation("kgateway.dev/inherited-policy-priority")
+        .or_else(|| annotation("delegation.kgateway.dev/inherited-policy-priority"));
+    matches!(written, Some("ShallowMergePreferChild" | "PreferChild"))
 }
 
 /// Checks whether each route of a chain has a rule today that names the next one, the last one the object.

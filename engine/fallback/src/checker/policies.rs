@@ -143,6 +143,11 @@ fn spec(object: &Object) -> Value {
     }
 }
 
+/// Checks whether a field of a policy protects nothing, as the policy is written.
+pub(super) fn is_free_of(field: &str, policy: &Object) -> bool {
+    is_free(field, &spec(policy))
+}
+
 /// Checks whether a field can be left out because it protects nothing.
 fn is_free(field: &str, spec: &Value) -> bool {
     let adds_only = |field: &str| {
@@ -198,12 +203,16 @@ pub(super) fn of_route(
         let own = attached.iter().filter(|(_, section)| section.is_none_or(|section| Some(section) == name.as_deref()));
         let merged = rendered.delegated().map(|of| &of.policies);
         let (keys, origins) = merged.or(plan.merged.get(&rendered.route.section)).unwrap_or(&nothing);
-        let inherited = delegation::policies(rendered, overlay, today);
+        let inherited = delegation::inherited(rendered, overlay, today);
         for policy in own.map(|(policy, _)| *policy).chain(&named).chain(inherited) {
             if let Some(why) = missing(policy, keys.contains(policy), origins, 0, overlay, world) {
                 let node = Node::section(object.key.clone(), rendered.route.section.clone());
                 found.push(Objection::new(node, About::Security, why));
             }
+        }
+        if let Some(why) = delegation::weakened(rendered, origins, overlay, world, today) {
+            let node = Node::section(object.key.clone(), rendered.route.section.clone());
+            found.push(Objection::new(node, About::Security, why));
         }
     }
     found

@@ -9,6 +9,7 @@ mod ext_proc;
 mod extensions;
 mod headers;
 pub(super) mod holding;
+pub(super) mod inheritance;
 pub mod level;
 pub(crate) mod listener;
 mod metadata;

@@ -14,6 +14,7 @@ use holdfast_envoy::features::body_format::ResponseBodyFormat;
 use holdfast_envoy::model::{FixedResponse, Route};
 use holdfast_graph::{ObjectKey, Role};
 
+use super::inheritance::{InheritedPolicies, InheritedPriority, PolicyOrder};
 use crate::outcome::policy::{PolicyPlan, Unenforceable};
 use crate::outcome::setting::{self, PolicySetting};
 use crate::precedence::attachment::Section;
@@ -27,13 +28,6 @@ pub(crate) struct Attached<'a> {
     policies: Vec<(ObjectKey, &'a Arc<PolicyPlan>, Section)>,
     /// The policies of each HTTPRoute that delegates to the object, the nearest first.
     inherited: Vec<InheritedPolicies<'a>>,
-}
-
-/// Policies that a route has from a rule of another one that delegates to it.
-struct InheritedPolicies<'a> {
-    policies: Vec<(ObjectKey, &'a Arc<PolicyPlan>)>,
-    /// Whether they come before the policies of the routes below.
-    is_preferred: bool,
 }
 
 /// Settings of policies for a rule.
@@ -63,7 +57,13 @@ pub(crate) fn attached<'a>(object: &Object, reader: &mut Reader<'a>) -> Attached
 impl<'a> Attached<'a> {
     /// Adds the policies of the next HTTPRoute above that delegates to the object: those of its rule with this name, then
     /// those of the whole route.
-    pub(crate) fn inherit(&mut self, above: &Object, rule: Option<&str>, is_preferred: bool, reader: &mut Reader<'a>) {
+    pub(crate) fn inherit(
+        &mut self,
+        above: &Object,
+        rule: Option<&str>,
+        priority: InheritedPriority,
+        reader: &mut Reader<'a>,
+    ) {
         let all = reader.policies_at(&above.key, &above.metadata.labels);
         let of = |wanted: &dyn Fn(&Section) -> bool| -> Vec<(ObjectKey, &'a Arc<PolicyPlan>)> {
             all.iter().filter(|(_, _, at)| wanted(at)).map(|(key, plan, _)| (key.clone(), *plan)).collect()
@@ -71,7 +71,7 @@ impl<'a> Attached<'a> {
         let named = |at: &Section| matches!(at, Section::Named(name) if rule == Some(&**name));
         let mut policies = of(&named);
         policies.extend(of(&|at| *at == Section::Whole));
-        self.inherited.push(InheritedPolicies { policies, is_preferred });
+        self.inherited.push(InheritedPolicies { namespace: above.key.namespace.clone(), policies, priority });
     }
 }
 
@@ -110,35 +110,23 @@ impl Attached<'_> {
             policies.map(|(key, plan, _)| (key.clone(), (*plan).clone()))
         };
         let of_rule = at(&own).filter(|_| name.is_some());
-        let mut all: Vec<(ObjectKey, Arc<PolicyPlan>)> = named;
-        let mut levels = vec![of_rule.chain(at(&Section::Whole)).collect::<Vec<_>>()];
-        for level in &self.inherited {
-            let policies = level.policies.iter().map(|(key, plan)| (key.clone(), Arc::clone(plan))).collect();
-            if level.is_preferred {
-                levels.insert(0, std::mem::take(&mut all));
-                levels.insert(0, policies);
-            } else {
-                levels.push(policies);
-            }
+        let attached: Vec<(ObjectKey, Arc<PolicyPlan>)> = of_rule.chain(at(&Section::Whole)).collect();
+        let inherited = self.inherited.iter().flat_map(|level| level.policies.iter().map(|(key, _)| key));
+        for key in attached.iter().map(|(key, _)| key).chain(inherited) {
+            reader.edge(&object.key, section.as_str(), key, Role::Modifies);
         }
-        for (key, plan) in levels.into_iter().flatten() {
-            reader.edge(&object.key, section.as_str(), &key, Role::Modifies);
-            if !all.iter().any(|(known, _)| *known == key) {
-                all.push((key, plan));
-            }
-        }
-        for (key, plan) in &all {
+        let all = PolicyOrder::new(named.into_iter().chain(attached)).above(&self.inherited);
+        for (key, plan) in all.policies() {
             if let Some(why) = &plan.unenforceable {
                 rule.closed.get_or_insert_with(|| (key.clone(), why.clone()));
             }
             rule.secrets.extend(plan.secrets.iter().cloned());
         }
         // A policy that cannot be enforced contributes no settings: it closes the rule.
-        let enforceable = all.iter().filter(|(_, plan)| plan.unenforceable.is_none());
-        rule.merged = merge(enforceable.map(|(key, plan)| (key, &**plan.settings)));
-        let plan = |wanted: &ObjectKey| all.iter().find(|(key, _)| key == wanted).map(|(_, plan)| &plan.settings);
+        rule.merged = merge(all.enforceable().iter().map(|(key, settings)| (*key, &**settings)));
+        let plan = |wanted: &ObjectKey| all.policies().find(|(key, _)| *key == wanted).map(|(_, plan)| &plan.settings);
         rule.policy_settings = setting::in_scope(&rule.merged.origins, plan);
-        rule.keys = all.into_iter().map(|(key, _)| key).collect();
+        rule.keys = all.policies().map(|(key, _)| key.clone()).collect();
         rule
     }
 }

@@ -29,6 +29,10 @@ pub fn merge<'a>(policies: impl Iterator<Item = (&'a ObjectKey, &'a Settings)>) 
     let mut merged = Merged::default();
     for (key, settings) in policies {
         for (field, piece) in settings {
+            // A policy can take part in two places, with a part of its fields first.
+            if merged.origins.get(field).is_some_and(|known| known.contains(key)) {
+                continue;
+            }
             match merged.pieces.get_mut(field) {
                 None => {
                     merged.pieces.insert(field, piece.clone());

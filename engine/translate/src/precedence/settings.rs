@@ -111,6 +111,28 @@ impl Piece {
         }
     }
 
+    /// Checks whether the value turns a protection off that a less specific policy may have.
+    pub fn disables(&self) -> bool {
+        match self {
+            Piece::Filters(filters) => filters.iter().all(|(_, setting)| **setting == Setting::Off),
+            Piece::ExtAuth(auth) => auth.is_none(),
+            Piece::Jwt(jwt) => jwt.is_none(),
+            Piece::ExtProc(shown) => shown.is_none(),
+            Piece::Acl(_)
+            | Piece::GlobalLimit(_)
+            | Piece::OAuth2(_)
+            | Piece::Connection(_)
+            | Piece::Timeouts(..)
+            | Piece::Retry(_)
+            | Piece::InternalRedirect(_)
+            | Piece::Mirroring(_)
+            | Piece::Path(_)
+            | Piece::AutoHost(_)
+            | Piece::StatPrefix(_)
+            | Piece::Tracing(_) => false,
+        }
+    }
+
     /// Checks whether the value restricts access or request rates.
     pub fn guards(&self) -> bool {
         match self {

@@ -18,6 +18,9 @@ use crate::outcome::claims::Parent;
 use crate::outcome::delegation::{RouteDelegation, RouteSelection};
 use crate::reader::Reader;
 
+/// The field of faults about all rules above a route together.
+const RULES: &str = "spec.rules";
+
 /// Returns the matches that delegate to a route, in the order of their precedence, and reports what is left out.
 pub(in super::super) fn of(
     object: &Object,
@@ -41,31 +44,31 @@ pub(in super::super) fn of(
     found.sort_by(|one, other| one.precedence.cmp(&other.precedence));
     is_many |= found.len() > DELEGATIONS_MAX;
     found.truncate(DELEGATIONS_MAX);
-    let mut report = |class: Class, reason: &'static str, message: String| {
-        faults.push(Fault::new(key, class, "spec.rules", reason, message));
+    let mut report = |reason: &'static str, (field, message): (&'static str, String)| {
+        faults.push(Fault::new(key, Class::Invalid, field, reason, message));
     };
     if let Some(chain) = cycle {
         let names: Vec<String> = chain.iter().map(ObjectKey::namespaced_name).collect();
         let message =
             format!("HTTPRoutes delegate to each other in a cycle, which is not served: {}", names.join(", "));
-        report(Class::Invalid, "DelegationCycle", message);
+        report("DelegationCycle", (RULES, message));
     }
     if is_deep {
         let message = format!(
             "more than {DEPTH_MAX} HTTPRoutes delegate to each other above the route; \
              it is not served below these"
         );
-        report(Class::Invalid, "DelegationTooDeep", message);
+        report("DelegationTooDeep", (RULES, message));
     }
     if is_many {
         let message = format!(
             "more than {DELEGATIONS_MAX} matches of other HTTPRoutes delegate to the route, or more than {ABOVE_MAX} \
              HTTPRoutes are above it; it is not served below the rest"
         );
-        report(Class::Invalid, "TooManyDelegations", message);
+        report("TooManyDelegations", (RULES, message));
     }
-    if let Some(message) = unserved(object).filter(|_| !found.is_empty()) {
-        report(Class::Invalid, "UnsupportedValue", message);
+    if let Some(unserved) = unserved(object).filter(|_| !found.is_empty()) {
+        report("UnsupportedValue", unserved);
         found.clear();
     }
     for delegation in &found {
@@ -115,6 +118,9 @@ impl DelegationWalk<'_, '_> {
             let bases = self.bases(above);
             if !bases.is_empty() {
                 found.extend(delegations(object, above, &bases, self.settings));
+                // Each of these is multiplied by the matches of every route further down.
+                self.is_many |= found.len() > DELEGATIONS_MAX;
+                found.truncate(DELEGATIONS_MAX + 1);
             }
         }
         found
@@ -154,7 +160,7 @@ impl DelegationWalk<'_, '_> {
     }
 }
 
-/// Returns the matches of one route that delegate to another.
+/// Returns the matches of one route that delegate to another, with a few more than [`DELEGATIONS_MAX`] at most.
 fn delegations(object: &Object, above: &Object, bases: &[DelegatingBase], settings: &Settings) -> Vec<RouteDelegation> {
     let selections = RouteSelection::containing(&object.key, &object.metadata.labels);
     let regexes = regexes(settings);
@@ -176,6 +182,9 @@ fn delegations(object: &Object, above: &Object, bases: &[DelegatingBase], settin
         for (entry, ranked) in read.matches.iter().enumerate() {
             let inner =
                 |base: &&DelegatingBase| base.within.as_ref().is_none_or(|outer| is_within(&ranked.matches, outer));
+            if found.len() > DELEGATIONS_MAX {
+                return found;
+            }
             found.extend(bases.iter().filter(inner).map(|base| RouteDelegation {
                 chain: base.chain.iter().cloned().chain([(above.key.clone(), index)]).collect(),
                 within: ranked.matches.clone(),

@@ -33,8 +33,9 @@ use holdfast_graph::ObjectKey;
 pub(super) use self::place::plan;
 pub(super) use self::rule::translate;
 use crate::narrowing::{self, Ranked};
-use crate::outcome::claims::names_route;
+use crate::outcome::claims::{HOSTNAMES, names_route};
 use crate::outcome::delegation::{RouteDelegation, RouteSelection};
+use crate::policy::inheritance::InheritedPriority;
 use crate::policy::route::Attached;
 use crate::reader::Reader;
 
@@ -77,23 +78,30 @@ fn is_within(inner: &Match, outer: &Match) -> bool {
     RequestSet::new(inner).is_within(&RequestSet::new(outer))
 }
 
-/// Returns why a route takes part in no delegation, if a setting that is not served is the reason.
-fn unserved(object: &Object) -> Option<String> {
+/// Returns the field that keeps rules from delegating to a route, with the reason.
+fn unserved(object: &Object) -> Option<(&'static str, String)> {
+    let Body::HttpRoute(route) = &object.body else { return None };
+    if !route.hostnames.is_empty() {
+        // As in kgateway. Otherwise it would be served at hosts that it does not name.
+        let message = "a route below other HTTPRoutes is served at their hosts: remove spec.hostnames";
+        return Some((HOSTNAMES, message.into()));
+    }
     let inherits = object.metadata.annotations.get(INHERIT_ANNOTATION)?;
     let is_set = ["true", "yes", "enabled"].contains(&inherits.to_ascii_lowercase().as_str());
-    is_set.then(|| format!("the annotation {INHERIT_ANNOTATION} is not served: write the whole match in each rule"))
+    let message = format!("the annotation {INHERIT_ANNOTATION} is not served: write the whole match in each rule");
+    is_set.then_some(("metadata.annotations", message))
 }
 
-/// Returns whether policies of a route come before those of the routes that it delegates to; an error if the
-/// annotation has a value that is not served.
-fn is_preferred(object: &Object) -> Result<bool, String> {
+/// Returns where the policies of a route are among those of the routes that it delegates to; an error if the annotation
+/// has a value that is not served.
+fn priority(object: &Object) -> Result<InheritedPriority, String> {
     let annotations = &object.metadata.annotations;
     let Some((name, value)) = PRIORITY_ANNOTATIONS.iter().find_map(|name| annotations.get_key_value(*name)) else {
-        return Ok(false);
+        return Ok(InheritedPriority::Protections);
     };
     match value.as_str() {
-        "ShallowMergePreferChild" | "PreferChild" => Ok(false),
-        "ShallowMergePreferParent" | "PreferParent" => Ok(true),
+        "ShallowMergePreferChild" | "PreferChild" => Ok(InheritedPriority::Child),
+        "ShallowMergePreferParent" | "PreferParent" => Ok(InheritedPriority::Parent),
         _ => Err(format!(
             "the annotation {name} has a value that is not served: use ShallowMergePreferChild or \
              ShallowMergePreferParent"
@@ -127,7 +135,7 @@ fn flaws(object: &Object, rule: &HttpRule, matches: &[Ranked]) -> Vec<Flaw> {
         ("sessionPersistence", rule.session_persistence.is_some()),
     ];
     flaws.extend(set.into_iter().filter(|(_, is_set)| *is_set).map(|(field, _)| Flaw::new(field, elsewhere(field))));
-    flaws.extend(is_preferred(object).err().map(|message| Flaw::new("backendRefs", message)));
+    flaws.extend(priority(object).err().map(|message| Flaw::new("backendRefs", message)));
     flaws
 }
 
@@ -204,7 +212,10 @@ pub(super) fn inherit<'a>(attached: &mut Attached<'a>, above: &[(ObjectKey, usiz
     for (key, rule) in above.iter().rev() {
         let Some(object) = reader.object(key) else { continue };
         let name = rule_of(object, *rule).and_then(|rule| rule.name.as_deref());
-        // Below a route with another value of the annotation, nothing is served.
-        attached.inherit(object, name, is_preferred(object).unwrap_or(true), reader);
+        // Below a route with another value of the annotation, nothing is served. An earlier version of the route gives
+        // the routes below no more than the desired version does.
+        let versions = [Some(object), reader.replaced(key)].into_iter().flatten();
+        let strictest = versions.map(|object| priority(object).unwrap_or(InheritedPriority::Parent)).max();
+        attached.inherit(object, name, strictest.unwrap_or(InheritedPriority::Parent), reader);
     }
 }

@@ -140,7 +140,7 @@ impl DelegatingRule<'_> {
         if !accepts(child, &**route, &self.object.key) {
             return refused("names other HTTPRoutes in spec.parentRefs");
         }
-        if let Some(why) = unserved(child) {
+        if let Some((_, why)) = unserved(child) {
             return refused(&format!("cannot be served: {why}"));
         }
         let regexes = regexes(self.settings);

@@ -11,6 +11,13 @@ const BACKEND_REFS: RulePlace = RulePlace::Field("spec.rules[].backendRefs[].kin
 const PARAMETERS: &str = "Holdfast does not read GatewayParameters";
 const PARAMETER_MAP: &str = "a ConfigMap with the entry parameters.yaml";
 
+/// The annotations that Holdfast reads.
+const READ_ANNOTATIONS: [&str; 3] = [
+    "kgateway.dev/policy-weight",
+    "kgateway.dev/inherited-policy-priority",
+    "delegation.kgateway.dev/inherited-policy-priority",
+];
+
 const fn of(kinds: &'static [&'static str]) -> RuleSubject {
     RuleSubject::Kinds(kgateway::GROUP, kinds)
 }
@@ -54,17 +61,27 @@ pub(in super::super) const RULES: &[MigrationRule] = &[
     ),
     MigrationRule::not_served(
         RuleSubject::Any,
-        RulePlace::Annotations { domain: "kgateway.dev", except: &["kgateway.dev/policy-weight", "kgateway.dev/inherited-policy-priority"] },
+        RulePlace::Annotations { domain: "kgateway.dev", except: &READ_ANNOTATIONS },
         RuleCondition::Always,
         "Holdfast reads no other annotation of kgateway than kgateway.dev/policy-weight, and \
          kgateway.dev/inherited-policy-priority of HTTPRoutes",
     ),
+    MigrationRule::not_served(
+        RuleSubject::Kinds(gateway::GROUP, &[kinds::GATEWAY]),
+        RulePlace::Annotation("kgateway.dev/inherited-policy-priority"),
+        RuleCondition::Always,
+        "it has no effect on a Gateway: for each field the policy that is closest to the route applies",
+    ),
     MigrationRule::differs(
-        of(&[kinds::HTTP_ROUTE]),
+        RuleSubject::Kinds(gateway::GROUP, &[kinds::HTTP_ROUTE]),
         BACKEND_REFS,
         RuleCondition::Is(&[kinds::HTTP_ROUTE]),
-        "requests that no delegated route takes get 404 instead of going to a broader rule, and filters, timeouts and \
-         retries of the delegating rule close it",
+        "requests that no delegated route takes get 404 instead of going to a broader rule; filters, timeouts and retries \
+         of the delegating rule close it; and a policy of another namespace replaces no protection of the delegating route",
+    )
+    .instead(
+        "the annotation, if routes of other namespaces may replace protections as in kgateway",
+        "kgateway.dev/inherited-policy-priority: ShallowMergePreferChild",
     ),
     MigrationRule::not_served(
         ROUTES,
