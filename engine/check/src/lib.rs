@@ -24,5 +24,6 @@ pub mod template;
 #[cfg(test)]
 mod tests;
 pub mod time;
+pub mod tls;
 
 pub use excerpt::Excerpt;

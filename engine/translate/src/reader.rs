@@ -21,6 +21,7 @@ use holdfast_graph::{Edge, Node, ObjectKey, Role};
 use crate::dates::Dates;
 use crate::outcome::claims::{ListenerId, Rival};
 use crate::outcome::delegation::{self, RouteSelection};
+use crate::outcome::gateway::LentListener;
 use crate::outcome::host::{Claimant, HostClaim};
 use crate::outcome::policy::{PolicyPlan, is_policy};
 use crate::outcome::{Outcome, Outcomes};
@@ -464,10 +465,9 @@ impl<'a> Reader<'a> {
             .collect()
     }
 
-    /// Returns the hostname that a listener had in the last valid version of its Gateway or ListenerSet, if the
-    /// listener may have it again.
-    pub(super) fn lent_hostname(&self, owner: &ObjectKey, listener: &str) -> Option<Option<Arc<str>>> {
-        self.outcomes.lent.get(owner)?.get(listener).cloned()
+    /// Returns what a listener had in the last valid version of its Gateway or ListenerSet, and may have again.
+    pub(super) fn lent(&self, owner: &ObjectKey, listener: &str) -> Option<&'a LentListener> {
+        self.outcomes.lent.get(owner)?.get(listener)
     }
 
     /// Returns the routes of a kind at a listener.

@@ -8,6 +8,7 @@ use super::gateway::backend_tls::BackendTlsSpec;
 use super::gateway::grpc_route::GrpcRule;
 use super::gateway::http_route::HttpRule;
 use super::gateway::stream_route::StreamRule;
+use super::gateway::tls_options::TlsOption;
 use super::kgateway::backend::Backend;
 use super::kgateway::backend_config::BackendConfigSpec;
 use super::kgateway::direct_response::DirectResponse;
@@ -34,6 +35,16 @@ The annotation `holdfast.dev/fallback: never` keeps an object in its desired ver
 ## Kinds
 ";
 
+const LISTENERS: &str = "
+## TLS options of a listener
+
+A listener of a Gateway or ListenerSet with a value in `tls.options` that cannot be used may have the value of the last valid version for this key.
+All other keys are those of today. Without such a value, the listener is closed.
+
+| Key | The listener has of the earlier value | Because |
+| --- | --- | --- |
+";
+
 /// Returns the whole page.
 pub fn reference() -> String {
     let mut page = HEAD.to_owned();
@@ -53,6 +64,12 @@ pub fn reference() -> String {
         for Row { field, rule, because } in rows {
             line(format_args!("| `{}` | {} | {because} |", field.replace(", ", "`, `"), rule.sentence()));
         }
+    }
+    page.push_str(LISTENERS);
+    for option in TlsOption::ALL {
+        let (lent, because) = option.lent();
+        let row = format_args!("| `{}` | {} | {because} |", option.key(), lent.condition());
+        writeln!(page, "{row}").unwrap_or_default();
     }
     page
 }

@@ -212,8 +212,8 @@ pub const KINDS: &[Kind] = &[
         scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::No(
-            "the routes of all teams are attached to it; instead, its listeners use single hostnames and certificates \
-             of earlier versions",
+            "the routes of all teams are attached to it; instead, its listeners use single hostnames, TLS options \
+             and certificates of earlier versions",
         ),
         decode: gateway::gateway::decode,
     },
@@ -255,8 +255,8 @@ pub const KINDS: &[Kind] = &[
         scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::No(
-            "the routes of other teams are attached to it; instead, its listeners use single hostnames and \
-             certificates of earlier versions",
+            "the routes of other teams are attached to it; instead, its listeners use single hostnames, TLS \
+             options and certificates of earlier versions",
         ),
         decode: gateway::listener_set::decode,
     },

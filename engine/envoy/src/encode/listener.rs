@@ -28,7 +28,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 };
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
-    CommonTlsContext, DownstreamTlsContext, SdsSecretConfig, TlsParameters, tls_parameters::TlsProtocol,
+    CommonTlsContext, DownstreamTlsContext, SdsSecretConfig,
 };
 use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
 use holdfast_graph::ObjectKey;
@@ -44,21 +44,13 @@ use crate::features::datagrams;
 use crate::features::ext_proc::FilterPlace;
 use crate::features::filters::{ACCESS, BEFORE, CONTENT, Filter as Known};
 use crate::features::ip_filter;
+use crate::features::server_tls::ServerTls;
 use crate::features::stream::Stream;
 use crate::model::port::{BoundPort, Transport};
 use crate::model::table::TableName;
 
 /// ALPN protocols of HTTP over TLS.
 pub(super) const HTTP: [&str; 2] = ["h2", "http/1.1"];
-
-/// Allowed versions of TLS, 1.2 and 1.3; both by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TlsVersions {
-    /// Only 1.3.
-    pub only_13: bool,
-    /// Only 1.2.
-    pub only_12: bool,
-}
 
 /// A port of a Gateway.
 pub struct GatewayPort {
@@ -152,8 +144,8 @@ impl GatewayPort {
 pub struct ChainTls {
     /// Certificates, at least one.
     pub certificates: Vec<ObjectKey>,
-    /// Allowed versions of TLS.
-    pub versions: TlsVersions,
+    /// Versions and algorithms.
+    pub settings: ServerTls,
     /// Verification of client certificates.
     pub clients: Option<Arc<ClientCertificates>>,
 }
@@ -287,28 +279,27 @@ pub fn filter<M: Message + Name>(name: &str, config: &M) -> Filter {
 
 impl ChainTls {
     fn transport_socket(&self, protocols: &[&str]) -> TransportSocket {
-        transport_socket(self.certificates.iter().map(names::secret), self.versions, self.clients.as_deref(), protocols)
+        transport_socket(
+            self.certificates.iter().map(names::secret),
+            &self.settings,
+            self.clients.as_deref(),
+            protocols,
+        )
     }
 }
 
 /// Returns the TLS transport socket with certificates that are referenced by the names of their Secrets.
 pub(super) fn transport_socket(
     certificates: impl Iterator<Item = String>,
-    versions: TlsVersions,
+    settings: &ServerTls,
     clients: Option<&ClientCertificates>,
     protocols: &[&str],
 ) -> TransportSocket {
-    let minimum = if versions.only_13 { TlsProtocol::TlSv13 } else { TlsProtocol::TlSv12 };
-    let maximum = if versions.only_12 { TlsProtocol::TlSv12 } else { TlsProtocol::TlsAuto };
     let secret = |name: String| SdsSecretConfig { name, sds_config: Some(ads()) };
     let context = DownstreamTlsContext {
         common_tls_context: Some(CommonTlsContext {
-            tls_params: Some(TlsParameters {
-                tls_minimum_protocol_version: minimum.into(),
-                tls_maximum_protocol_version: maximum.into(),
-                ..Default::default()
-            }),
-            alpn_protocols: protocols.iter().map(|protocol| (*protocol).to_owned()).collect(),
+            tls_params: Some(settings.encode()),
+            alpn_protocols: settings.protocols(protocols),
             tls_certificate_sds_secret_configs: certificates.map(secret).collect(),
             validation_context_type: clients
                 .map(|clients| ValidationContextType::ValidationContextSdsSecretConfig(secret(clients.trust.name()))),

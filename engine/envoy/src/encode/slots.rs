@@ -23,6 +23,7 @@ use prost::Message;
 use super::cluster::ads;
 use super::{any, endpoints, listener, seconds};
 use crate::features::connection::ListenerSettings;
+use crate::features::server_tls::ServerTls;
 
 /// Ports of these listeners, which are never bound: no other listener has their address.
 const ROUTES_PORT: u16 = 1;
@@ -44,7 +45,7 @@ pub fn certificates(name: &str, slots: impl Iterator<Item = String>) -> Bytes {
         filters: vec![listener::connection_manager(slot.clone(), true, &[], None, &ListenerSettings::default())],
         transport_socket: Some(listener::transport_socket(
             std::iter::once(slot),
-            listener::TlsVersions::default(),
+            &ServerTls::default(),
             None,
             &listener::HTTP,
         )),

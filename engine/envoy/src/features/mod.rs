@@ -45,6 +45,7 @@ pub mod remote;
 pub mod retry;
 pub mod rewrite;
 pub mod secret_headers;
+pub mod server_tls;
 pub mod session;
 pub mod stream;
 pub mod timeout;

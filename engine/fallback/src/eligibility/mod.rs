@@ -8,3 +8,4 @@ pub(crate) mod hybrid;
 pub mod protection;
 mod proxy_protection;
 pub(crate) mod served_now;
+pub(crate) mod tls_options;

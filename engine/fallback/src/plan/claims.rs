@@ -1,8 +1,9 @@
-//! Claims that cannot be used: hostnames of routes and of listeners.
+//! Claims that cannot be used: hostnames of routes, and hostnames and TLS options of listeners.
 //!
 //! With backfill on, these claims fall back to the ones of the last valid version. A route falls back as a whole, with
 //! its hybrid (`hybrid.rs`), if that gives it a host again. A listener keeps all other fields of the desired version:
-//! translation receives only the last valid hostname as a lent hostname. Both yield to current claims of other objects.
+//! translation receives only the last valid hostname and TLS options, as a loan. Hostnames yield to current claims of
+//! other objects.
 //! A claim without a last valid form is left out and reported.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +23,7 @@ pub(super) struct Claims {
     pub(crate) backfilled: BTreeMap<Node, Broken>,
     /// Claims that are left out.
     left_out: BTreeMap<Node, Broken>,
-    /// Listeners that use the hostname of an earlier version.
+    /// Listeners that use the hostname or TLS options of an earlier version.
     lent: BTreeMap<Node, Broken>,
 }
 
@@ -51,13 +52,19 @@ pub(crate) fn found(world: &World<'_>) -> Claims {
     }
     let listeners = world.translator.gateway(world.gateway).map(|plan| plan.listeners.as_slice()).unwrap_or_default();
     for listener in listeners {
-        let Some(why) = &listener.hostname_fault else { continue };
         let node = listener.unit(world.gateway);
-        let broken = by_translation(format!("{}.hostname", listener.field), why.clone());
-        match listener.is_lent() {
-            true => claims.lent.insert(node, broken),
-            false => claims.left_out.insert(node, broken),
-        };
+        if let Some(why) = &listener.hostname_fault {
+            let broken = by_translation(format!("{}.hostname", listener.field), why.clone());
+            match listener.is_lent() {
+                true => claims.lent.insert(node.clone(), broken),
+                false => claims.left_out.insert(node.clone(), broken),
+            };
+        }
+        // A listener without a lent value is closed by translation, as without a usable certificate.
+        if let Some((option, why)) = listener.option_faults.first().filter(|_| listener.has_lent_options()) {
+            let field = format!("{}.tls.options[{}]", listener.field, option.key());
+            claims.lent.entry(node).or_insert_with(|| by_translation(field, why.clone()));
+        }
     }
     claims
 }

@@ -1,27 +1,30 @@
-//! Loans of hostnames: listeners with unusable hostnames use those of the last valid version.
+//! Loans of the last valid version to listeners: their hostnames and TLS options, where today's cannot be used.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use gateway_api::gateways::GatewayListeners;
 use holdfast_api::apis::Body;
 use holdfast_api::object::Object;
 use holdfast_graph::ObjectKey;
 use holdfast_translate::gateway::GatewayPlan;
-use holdfast_translate::gateway::LentHostnames;
+use holdfast_translate::gateway::{LentListener, LentListeners};
+use holdfast_translate::listener::ListenerPlan;
 
 use super::scopes::FallbackScopes;
 use crate::context::step_inputs::StepInputs;
 use crate::eligibility::annotation::may_stand_in;
 use crate::eligibility::served_now::{EarlierUnit, why_not_now};
+use crate::eligibility::tls_options;
 
 impl FallbackScopes {
-    /// Lends the hostnames of the last valid version to listeners with unusable hostnames, or ends the loan. Returns
-    /// true if this requires a translation.
+    /// Lends hostnames and TLS options of the last valid version to listeners where today's are unusable, or ends the
+    /// loan. Returns true if this requires a translation.
     pub(super) fn lend(&self, gateways: &BTreeSet<ObjectKey>, inputs: &mut StepInputs<'_>) -> bool {
         let mut lends = false;
         for key in gateways {
             let Some(plan) = inputs.translator.gateway(key).cloned() else {
-                lends |= inputs.translator.lend(key, LentHostnames::new());
+                lends |= inputs.translator.lend(key, LentListeners::new());
                 continue;
             };
             let sets = plan.sets.iter().filter(|(_, set)| set.joins).map(|(set, _)| Some(set));
@@ -33,42 +36,42 @@ impl FallbackScopes {
         lends
     }
 
-    /// Returns the hostnames that can be lent to the listeners of a Gateway, or of a ListenerSet that joined it.
+    /// Returns what can be lent to the listeners of a Gateway, or of a ListenerSet that joined it.
     fn lendable(
         &self,
         gateway: &ObjectKey,
         plan: &GatewayPlan,
         set: Option<&ObjectKey>,
         inputs: &StepInputs<'_>,
-    ) -> LentHostnames {
+    ) -> LentListeners {
         let key = set.unwrap_or(gateway);
         let gates = &inputs.settings.fallback;
         if !gates.isolate || !gates.use_last_valid {
-            return LentHostnames::new();
+            return LentListeners::new();
         }
         let (Some(desired), Some(last)) = (inputs.objects.get(key), self.last_valid(key)) else {
-            return LentHostnames::new();
+            return LentListeners::new();
         };
         let began = self.of(&plan.name).iter().filter_map(|scope| scope.verdicts.since.get(key)).min().copied();
         let is_too_old = |age: i64| began.is_some_and(|began| inputs.now().saturating_sub(began) > age);
         let unit =
-            EarlierHostnames { desired, last: &last, is_too_old: gates.max_backfill_age.is_some_and(is_too_old) };
+            EarlierListeners { desired, last: &last, is_too_old: gates.max_backfill_age.is_some_and(is_too_old) };
         match why_not_now(&unit) {
-            None => lent(plan, set, &last),
-            Some(()) => LentHostnames::new(),
+            None => lent(plan, set, desired, &last),
+            Some(()) => LentListeners::new(),
         }
     }
 }
 
-/// The hostnames of the listeners of an earlier version.
-struct EarlierHostnames<'a> {
+/// The listeners of an earlier version.
+struct EarlierListeners<'a> {
     desired: &'a Object,
     last: &'a Object,
     /// Whether the object has been broken for longer than the maximum age of earlier versions.
     is_too_old: bool,
 }
 
-impl EarlierUnit for EarlierHostnames<'_> {
+impl EarlierUnit for EarlierListeners<'_> {
     type Why = ();
 
     fn lacks_claim(&self) -> Option<()> {
@@ -77,30 +80,49 @@ impl EarlierUnit for EarlierHostnames<'_> {
         (!may).then_some(())
     }
 
-    // The listener keeps all other fields of its desired version, its certificates and policies among them.
+    // The listener keeps all other fields of its desired version, its certificates and policies among them. Each TLS
+    // option is compared with today's value where it is lent.
     fn lacks_protection(&self) -> Option<()> {
         None
     }
 
-    // A hostname refers to nothing.
+    // A hostname and TLS options refer to nothing.
     fn lacks_reference(&self) -> Option<()> {
         None
     }
 }
 
-/// Returns the lent hostnames of the listeners with unusable hostnames.
-fn lent(plan: &GatewayPlan, set: Option<&ObjectKey>, last: &Object) -> LentHostnames {
-    let listeners = match &last.body {
-        Body::Gateway(gateway) => &gateway.listeners,
-        Body::ListenerSet(set) => &set.listeners,
-        _ => return LentHostnames::new(),
-    };
-    let unusable = plan.of(set).filter(|listener| listener.hostname_fault.is_some());
-    let then = unusable.filter_map(|listener| {
-        let mut entries = listeners.iter().filter(|entry| entry.name == *listener.section());
-        let written = entries.next()?.written.as_ref()?;
-        let hostname = written.hostname.as_deref().filter(|hostname| !hostname.is_empty()).map(Arc::from);
-        Some((listener.section().clone(), hostname))
+/// Returns what the listeners with unusable hostnames and TLS options are lent.
+fn lent(plan: &GatewayPlan, set: Option<&ObjectKey>, desired: &Object, last: &Object) -> LentListeners {
+    let needing = |listener: &&ListenerPlan| listener.hostname_fault.is_some() || !listener.option_faults.is_empty();
+    let then = plan.of(set).filter(needing).filter_map(|listener| {
+        let section = listener.section();
+        let earlier = written(last, section)?;
+        let hostname = listener
+            .hostname_fault
+            .as_ref()
+            .map(|_| earlier.hostname.as_deref().filter(|hostname| !hostname.is_empty()).map(Arc::from));
+        let unusable = listener.option_faults.iter().map(|(option, _)| *option);
+        let options = match (options(written(desired, section)?), options(earlier)) {
+            (Some(desired), Some(earlier)) => tls_options::lent(unusable, desired, earlier),
+            _ => BTreeMap::new(),
+        };
+        let lent = LentListener { hostname, options };
+        (lent != LentListener::default()).then(|| (section.clone(), lent))
     });
     then.collect()
+}
+
+/// Returns a listener as a Gateway or ListenerSet has it.
+fn written<'a>(object: &'a Object, section: &str) -> Option<&'a GatewayListeners> {
+    let listeners = match &object.body {
+        Body::Gateway(gateway) => &gateway.listeners,
+        Body::ListenerSet(set) => &set.listeners,
+        _ => return None,
+    };
+    listeners.iter().find(|entry| &*entry.name == section)?.written.as_ref()
+}
+
+fn options(listener: &GatewayListeners) -> Option<&BTreeMap<String, String>> {
+    listener.tls.as_ref()?.options.as_ref()
 }

@@ -29,7 +29,7 @@ pub(crate) fn chain(listener: &ListenerPlan, filters: Vec<ChainFilter>, settings
 fn tls(listener: &ListenerPlan, settings: &ListenerSettings) -> Option<ChainTls> {
     (!listener.certificates.is_empty()).then(|| ChainTls {
         certificates: listener.certificates.clone(),
-        versions: listener.tls_versions,
+        settings: listener.tls.clone(),
         clients: listener.clients.clone().or_else(|| settings.clients().cloned()),
     })
 }

@@ -13,7 +13,8 @@ use holdfast_api::apis::contour::GROUP;
 use holdfast_api::apis::kinds;
 use holdfast_api::settings::Settings;
 use holdfast_api::status::Condition;
-use holdfast_envoy::encode::listener::TlsVersions;
+use holdfast_check::tls::TlsVersion;
+use holdfast_envoy::features::server_tls::ServerTls;
 use holdfast_envoy::model::port::BoundPort;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::ObjectKey;
@@ -117,7 +118,7 @@ fn secure(hosts: &[Arc<HostClaim>]) -> Vec<ListenerPlan> {
             continue;
         }
         let mut listener = listener(seat.name.clone(), true, seat.port, seat.seen_port, Some(host.domain().into()));
-        listener.tls_versions = tls.versions;
+        listener.tls = tls.settings.clone();
         listener.certificates = tls.certificate.iter().cloned().collect();
         listener.certificate_dates = tls.dates_of(&tls.certificate);
         listener.broken_certificates = tls.broken.iter().cloned().collect();
@@ -148,9 +149,9 @@ fn nameless(hosts: &[Arc<HostClaim>]) -> Option<ListenerPlan> {
     let (name, seat, _) = nameless_hosts().next()?;
     let mut listener = listener(name.clone(), true, seat.port, seat.seen_port, None);
     // A host that requires TLS 1.3 must not be reachable with an older version by clients without SNI.
-    let only_13 = served.iter().any(|tls| tls.versions.only_13);
-    let only_12 = !only_13 && !served.is_empty() && served.iter().all(|tls| tls.versions.only_12);
-    listener.tls_versions = TlsVersions { only_13, only_12 };
+    let only_13 = served.iter().any(|tls| tls.settings.least == Some(TlsVersion::V13));
+    let only_12 = !only_13 && !served.is_empty() && served.iter().all(|tls| tls.settings.most == Some(TlsVersion::V12));
+    listener.tls = ServerTls::versions(only_13.then_some(TlsVersion::V13), only_12.then_some(TlsVersion::V12));
     listener.certificates = served.first().and_then(|tls| tls.fallback.clone()).into_iter().collect();
     listener.certificate_dates = served.first().map(|tls| tls.dates_of(&tls.fallback)).unwrap_or_default();
     listener.broken_certificates = broken.into_iter().collect();
@@ -235,7 +236,8 @@ fn listener(name: Arc<str>, https: bool, port: u16, seen_port: u16, hostname: Op
         certificate_labels: BTreeMap::new(),
         broken_certificates: Vec::new(),
         named_certificates: Vec::new(),
-        tls_versions: Default::default(),
+        tls: Default::default(),
+        option_faults: Vec::new(),
         proxies: true,
         state: ListenerState::Serving,
         is_port_in_use: false,

@@ -14,8 +14,9 @@ use holdfast_api::fault::Class;
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_check::certificate::{BundleFault, CertificateFault, check_client_authorities, check_revocations};
-use holdfast_envoy::encode::listener::TlsVersions;
+use holdfast_check::tls::TlsVersion;
 use holdfast_envoy::features::client_certificate::{ClientCertificates, ClientValidationContext, ForwardedDetails};
+use holdfast_envoy::features::server_tls::ServerTls;
 use holdfast_graph::{ObjectKey, Role};
 
 use super::HOST;
@@ -103,7 +104,7 @@ pub(super) fn claim(
         _ => {}
     }
     match versions(tls) {
-        Ok(versions) => claim.versions = versions,
+        Ok(settings) => claim.settings = settings,
         Err((field, message)) => notes.close(field, "TLSConfigNotValid", Class::Invalid, message),
     }
     let clients = tls.client_validation.as_ref();
@@ -323,7 +324,7 @@ fn list(
     None
 }
 
-fn versions(tls: &Tls) -> Result<TlsVersions, (&'static str, &'static str)> {
+fn versions(tls: &Tls) -> Result<ServerTls, (&'static str, &'static str)> {
     let is_13 = |text: Option<&Arc<str>>| match text.map(|text| &**text) {
         None | Some("") => Some(None),
         Some("1.2") => Some(Some(false)),
@@ -338,12 +339,13 @@ fn versions(tls: &Tls) -> Result<TlsVersions, (&'static str, &'static str)> {
         "maximumProtocolVersion",
         "Spec.Virtualhost.TLS the maximum protocol version is neither 1.2 nor 1.3",
     ))?;
-    let versions = TlsVersions { only_13: minimum.unwrap_or(false), only_12: maximum == Some(false) };
-    if versions.only_13 && versions.only_12 {
+    let least = (minimum == Some(true)).then_some(TlsVersion::V13);
+    let most = (maximum == Some(false)).then_some(TlsVersion::V12);
+    if least.is_some() && most.is_some() {
         let message = "Spec.Virtualhost.TLS the minimum protocol version is greater than the maximum protocol version";
         return Err(("minimumProtocolVersion", message));
     }
-    Ok(versions)
+    Ok(ServerTls::versions(least, most))
 }
 
 /// Returns the key of a Secret that is named in a namespace: `name` or `namespace/name`.

@@ -10,6 +10,7 @@ pub(crate) mod conflicts;
 pub(crate) mod frontend;
 pub(crate) mod namespaces;
 pub(crate) mod owner;
+mod tls_options;
 
 use gateway_api::gateways::{
     GatewayListenersAllowedRoutes, GatewayListenersAllowedRoutesNamespacesFrom as From, GatewayListenersTls,
@@ -143,7 +144,7 @@ fn claim_hostname(
     fault(format!("{}.hostname", plan.field), Class::Invalid, "Invalid", message.clone());
     let state = plan.state;
     plan.reject(ListenerState::Out, "Invalid", &message);
-    match reader.lent_hostname(owner, plan.section()) {
+    match reader.lent(owner, plan.section()).and_then(|lent| lent.hostname.clone()) {
         Some(lent) => (plan.hostname, plan.state) = (lent, state),
         None => plan.hostname = Some(hostname.into()),
     }
@@ -192,9 +193,9 @@ fn tls(
     faults: &mut Vec<Fault>,
 ) {
     let field = format!("{}.tls", plan.field);
-    for name in tls.and_then(|tls| tls.options.as_ref()).into_iter().flat_map(|options| options.keys()) {
-        let message = format!("the TLS option {name:?} is not served by this version of Holdfast");
-        faults.push(Fault::new(owner, Class::Ignored, format!("{field}.options"), "NotServed", message));
+    if let Some(options) = tls.and_then(|tls| tls.options.as_ref()) {
+        let lent = reader.lent(owner, plan.section()).map(|lent| &lent.options);
+        tls_options::read(owner, plan, options, lent, faults);
     }
     if plan.traffic == Traffic::Passthrough {
         return;

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::apis::gateway::tls_options::TlsOption;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Fault;
 use holdfast_api::status::Condition;
@@ -140,8 +141,17 @@ pub struct Infrastructure {
     pub parameters: Option<Arc<Parameters>>,
 }
 
-/// Hostnames of the last valid version of a Gateway or ListenerSet, by listener; `None` means all hosts.
-pub type LentHostnames = BTreeMap<Arc<str>, Option<Arc<str>>>;
+/// What a listener uses of the last valid version of its Gateway or ListenerSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LentListener {
+    /// The hostname, where today's cannot be used; the inner `None` means all hosts.
+    pub hostname: Option<Option<Arc<str>>>,
+    /// The values of TLS options of which today's cannot be used.
+    pub options: BTreeMap<TlsOption, String>,
+}
+
+/// What the listeners of a Gateway or ListenerSet use of its last valid version.
+pub type LentListeners = BTreeMap<Arc<str>, LentListener>;
 
 /// Returns the key of a GatewayClass.
 pub fn class_key(name: &str) -> ObjectKey {

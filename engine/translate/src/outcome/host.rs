@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::object::Age;
-use holdfast_envoy::encode::listener::TlsVersions;
 use holdfast_envoy::features::client_certificate::ClientCertificates;
+use holdfast_envoy::features::server_tls::ServerTls;
 use holdfast_envoy::features::stream::Stream;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Edge, ObjectKey};
@@ -64,8 +64,8 @@ pub(crate) struct TlsClaim {
     pub broken: Option<(ObjectKey, String)>,
     /// The dates of the certificates.
     pub(crate) dates: BTreeMap<ObjectKey, CertificateDates>,
-    /// Allowed versions of TLS.
-    pub versions: TlsVersions,
+    /// Versions of TLS.
+    pub settings: ServerTls,
     /// Verification of client certificates.
     pub clients: Option<Arc<ClientCertificates>>,
     /// The fallback certificate for clients without SNI, if the host is served to them.

@@ -7,13 +7,14 @@ use gateway_api::gateways::{
     GatewayListenersAllowedRoutesNamespacesSelector as Selector, GatewayListenersTls, GatewayListenersTlsMode,
 };
 use holdfast_api::apis::gateway::gateway::ListenerEntry;
+use holdfast_api::apis::gateway::tls_options::TlsOption;
 use holdfast_api::apis::kinds;
 use holdfast_api::section;
 use holdfast_api::status::Condition;
 use holdfast_check::certificate::{DateFault, Validity};
-use holdfast_envoy::encode::listener::TlsVersions;
 use holdfast_envoy::features::client_certificate::ClientCertificates;
 use holdfast_envoy::features::redirect::ListenerContext;
+use holdfast_envoy::features::server_tls::ServerTls;
 use holdfast_envoy::features::stream::Stream;
 use holdfast_envoy::model::certificates::{self, CertificateLabels, ShownAt};
 use holdfast_envoy::model::port::{BoundPort, Transport};
@@ -122,8 +123,11 @@ pub struct ListenerPlan {
     pub namespaces: Namespaces,
     /// The port that clients use.
     pub(crate) seen_port: u16,
-    /// The TLS versions.
-    pub(crate) tls_versions: TlsVersions,
+    /// Versions and algorithms of TLS.
+    pub(crate) tls: ServerTls,
+    /// The TLS options with a value that cannot be used, each with the reason. A listener that serves nevertheless has
+    /// values of the last valid version.
+    pub option_faults: Vec<(TlsOption, String)>,
     /// Whether HTTPProxies can be served at the listener: a generated one, or a plain listener of the Gateway they join.
     pub proxies: bool,
     /// The usable certificates.
@@ -202,7 +206,8 @@ impl ListenerPlan {
             field: field.to_owned(),
             port: 0,
             seen_port: 0,
-            tls_versions: TlsVersions::default(),
+            tls: ServerTls::default(),
+            option_faults: Vec::new(),
             proxies: false,
             declared_port: entry.written.as_ref().map_or(0, |listener| listener.port),
             protocol: entry.written.as_ref().map_or_else(|| "".into(), |listener| (&*listener.protocol).into()),
@@ -338,6 +343,11 @@ impl ListenerPlan {
     /// Returns whether the listener takes part with a hostname that only an earlier version claims.
     pub fn is_lent(&self) -> bool {
         self.hostname_fault.is_some() && self.state != ListenerState::Out
+    }
+
+    /// Returns whether the listener is served with TLS options that only an earlier version has.
+    pub fn has_lent_options(&self) -> bool {
+        !self.option_faults.is_empty() && self.state == ListenerState::Serving
     }
 
     /// Closes the listener because another process or Gateway uses its port.

@@ -21,7 +21,7 @@ use holdfast_api::fault::Fault;
 use holdfast_graph::ObjectKey;
 
 use self::claims::Rivals;
-use self::gateway::{GatewayPlan, LentHostnames};
+use self::gateway::{GatewayPlan, LentListeners};
 use self::host::{Claimants, HostClaim};
 use self::listener_set::SetClaim;
 use self::policy::PolicyPlan;
@@ -31,7 +31,7 @@ use self::policy::PolicyPlan;
 pub(crate) struct Outcomes {
     pub(crate) gateways: HashMap<ObjectKey, Arc<GatewayPlan>>,
     /// Hostnames of last valid versions, for listeners with an unusable hostname as written.
-    pub(crate) lent: HashMap<ObjectKey, LentHostnames>,
+    pub(crate) lent: HashMap<ObjectKey, LentListeners>,
     /// Claims of ListenerSets, each read on its own.
     pub(crate) sets: BTreeMap<ObjectKey, Arc<SetClaim>>,
     /// Claims of root HTTPProxies.

@@ -15,7 +15,7 @@ use crate::httpproxy;
 use crate::incremental::guard;
 use crate::outcome::Outcome;
 use crate::outcome::claims::Claims;
-use crate::outcome::gateway::{GatewayPlan, LentHostnames};
+use crate::outcome::gateway::{GatewayPlan, LentListeners};
 use crate::outcome::route::RoutePlan;
 use crate::overlay::ClosedSections;
 use crate::reader::Input;
@@ -174,17 +174,17 @@ impl Translator {
         self.services_changed(old, new);
     }
 
-    /// Sets the hostnames for listeners of a Gateway or ListenerSet with an unusable hostname, which apply as long as
-    /// no other listener claims them. Returns whether this requires translation.
-    pub fn lend(&mut self, owner: &ObjectKey, hostnames: LentHostnames) -> bool {
+    /// Sets what listeners of a Gateway or ListenerSet use of its last valid version: hostnames, which apply as long as
+    /// no other listener claims them, and TLS options. Returns whether this requires translation.
+    pub fn lend(&mut self, owner: &ObjectKey, lent: LentListeners) -> bool {
         let before = self.outcomes.lent.get(owner);
-        if before.map_or(hostnames.is_empty(), |before| *before == hostnames) {
+        if before.map_or(lent.is_empty(), |before| *before == lent) {
             return false;
         }
-        if hostnames.is_empty() {
+        if lent.is_empty() {
             self.outcomes.lent.remove(owner);
         } else {
-            self.outcomes.lent.insert(owner.clone(), hostnames);
+            self.outcomes.lent.insert(owner.clone(), lent);
         }
         let is_set = &*owner.kind == kinds::LISTENER_SET;
         self.units.schedule(if is_set { Unit::Set(owner.clone()) } else { Unit::Gateway(owner.clone()) });

@@ -16,6 +16,7 @@ pub mod route;
 mod rule_protection;
 pub mod session;
 pub mod stream_route;
+pub mod tls_options;
 pub(in crate::apis) mod unserved;
 
 /// The API group.
