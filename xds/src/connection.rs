@@ -23,6 +23,11 @@
 //! While listeners and routes of one snapshot wait, newer ones do not overtake them: otherwise frequent changes of
 //! clusters, faster than Envoy answers, would prevent routes from ever being sent. Of several newer snapshots, only the
 //! newest is used. A type to which the client did not subscribe delays nothing.
+//!
+//! # Virtual hosts
+//!
+//! Where virtual hosts are sent one by one, a route configuration remains one resource of this state machine, and
+//! `virtual_hosts.rs` decides in which responses it is sent.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,8 +38,10 @@ use serde::{Deserialize, Serialize};
 use crate::cursor::Cursor;
 use crate::endpoints::endpoints_name;
 use crate::limits::{NAME_BYTES_MAX, NAMES_MAX};
-use crate::response::Response;
+use crate::response::{Form, Response, VIRTUAL_HOST};
+use crate::split::HostChanges;
 use crate::view::{self, EnvoyResource};
+use crate::virtual_hosts::{AnswerMeaning, HostDeliveries, SentForm, WireVersion};
 use crate::{Outcome, ResourceType, Snapshot, Version};
 use crate::{delta, sotw, verdict};
 
@@ -88,6 +95,10 @@ pub struct Connection {
     /// Whether the final configuration of the client is not known yet, so that the current one is only for clients
     /// without any configuration.
     fresh_only: bool,
+    /// Virtual hosts, where they are sent one by one.
+    hosts: Option<HostDeliveries>,
+    /// Route configurations that the client already had with all hosts; not reported yet.
+    met: Vec<ClientVerdict>,
 }
 
 impl Connection {
@@ -103,7 +114,19 @@ impl Connection {
             nonce: 0,
             resumes: false,
             fresh_only: false,
+            hosts: None,
+            met: Vec::new(),
         }
+    }
+
+    /// Sends virtual hosts one by one (VHDS), in the incremental variant: the other variant has no such resources. To be
+    /// called before the first request.
+    pub fn with_separate_hosts(mut self) -> Self {
+        if self.protocol == Protocol::Delta {
+            self.hosts = Some(HostDeliveries::default());
+            self.cursor_mut(ResourceType::Route).is_serial = true;
+        }
+        self
     }
 
     /// Returns the variant of the protocol.
@@ -203,7 +226,7 @@ impl Connection {
             outcome: Outcome::Acknowledged,
             resources: resources.into_iter().map(|(name, version)| (name, Some(version))).collect(),
         });
-        verdicts.collect()
+        verdicts.chain(std::mem::take(&mut self.met)).collect()
     }
 
     /// Returns whether the client has acknowledged everything that it should have.
@@ -213,6 +236,9 @@ impl Connection {
 
     /// Handles an incremental request. Types that are not served are ignored.
     pub fn on_delta_request(&mut self, request: &DeltaDiscoveryRequest) -> Result<Vec<ClientVerdict>, Violation> {
+        if request.type_url == VIRTUAL_HOST {
+            return self.on_hosts_request(request);
+        }
         let Some(kind) = ResourceType::from_url(&request.type_url) else { return Ok(Vec::new()) };
         let initial = &request.initial_resource_versions;
         check(request.resource_names_subscribe.iter().chain(initial.keys()))?;
@@ -222,6 +248,9 @@ impl Connection {
         let now = self.now;
         let is_first = !self.cursor(kind).subscribed;
         self.resumes |= is_first && !initial.is_empty();
+        if kind == ResourceType::Route {
+            self.note_subscriptions(request, is_first);
+        }
         delta::apply_subscriptions(self.cursor_mut(kind), request, now);
         self.on_subscription(kind, is_first);
         Ok(verdicts)
@@ -243,7 +272,75 @@ impl Connection {
         Ok(verdicts)
     }
 
+    /// Handles a request for virtual hosts: an answer, or the first subscription with what the client has.
+    fn on_hosts_request(&mut self, request: &DeltaDiscoveryRequest) -> Result<Vec<ClientVerdict>, Violation> {
+        // Their number has no other limit than the size of the request: a client with more hosts than that could never
+        // connect again.
+        let initial = &request.initial_resource_versions;
+        check(initial.keys())?;
+        let Some(hosts) = &mut self.hosts else { return Ok(Vec::new()) };
+        let error = request.error_detail.as_ref().map(|error| error.message.as_str());
+        let reported = initial.iter().map(|(name, version)| (name.clone(), WireVersion::parse(version)));
+        let mut verdicts = Vec::new();
+        for nonce in hosts.subscribe(reported) {
+            verdicts.extend(self.land(ResourceType::Route, &nonce.to_string(), None));
+        }
+        if let (Some(hosts), Ok(nonce)) = (&mut self.hosts, request.response_nonce.parse()) {
+            let meaning = hosts.hosts_answered(nonce, error.is_none());
+            verdicts.extend(self.land_as(meaning, ResourceType::Route, &request.response_nonce, error));
+        }
+        Ok(verdicts)
+    }
+
+    /// Records the route configurations that the client has, has no more, or needs again.
+    fn note_subscriptions(&mut self, request: &DeltaDiscoveryRequest, is_first: bool) {
+        let Some(hosts) = &mut self.hosts else { return };
+        let (gone, again) = (&request.resource_names_unsubscribe, &request.resource_names_subscribe);
+        let mut unanswered: Vec<u64> = gone.iter().filter_map(|name| hosts.unsubscribed(name)).collect();
+        if is_first {
+            let initial = &request.initial_resource_versions;
+            hosts.report(initial.iter().map(|(name, version)| (name.clone(), WireVersion::parse(version))));
+        } else {
+            unanswered.extend(again.iter().filter_map(|name| hosts.subscribed_again(name)));
+        }
+        for nonce in unanswered {
+            self.cursor_mut(ResourceType::Route).flights.land(&nonce.to_string());
+        }
+    }
+
     fn on_answer(&mut self, kind: ResourceType, nonce: &str, error: Option<&str>) -> Vec<ClientVerdict> {
+        match (kind, &mut self.hosts, nonce.parse()) {
+            (ResourceType::Route, Some(hosts), Ok(number)) => {
+                let meaning = hosts.routes_answered(number, error.is_none());
+                self.land_as(meaning, kind, nonce, error)
+            }
+            _ => self.land(kind, nonce, error),
+        }
+    }
+
+    fn land_as(
+        &mut self,
+        meaning: AnswerMeaning,
+        kind: ResourceType,
+        nonce: &str,
+        error: Option<&str>,
+    ) -> Vec<ClientVerdict> {
+        match meaning {
+            AnswerMeaning::Complete => return self.land(kind, nonce, error),
+            AnswerMeaning::Continues => {}
+            AnswerMeaning::Nothing => drop(self.cursor_mut(kind).flights.land(nonce)),
+            AnswerMeaning::Unable => {
+                let now = self.now;
+                let cursor = self.cursor_mut(kind);
+                let items = cursor.flights.land(nonce).into_iter().flat_map(|flight| flight.items);
+                let names: Vec<_> = items.map(|item| item.name).collect();
+                names.iter().for_each(|name| cursor.resend(name, now));
+            }
+        }
+        Vec::new()
+    }
+
+    fn land(&mut self, kind: ResourceType, nonce: &str, error: Option<&str>) -> Vec<ClientVerdict> {
         let now = self.now;
         let cursor = self.cursor_mut(kind);
         match cursor.flights.land(nonce) {
@@ -274,15 +371,54 @@ impl Connection {
         if self.is_held() {
             return None;
         }
-        self.route();
-        // A released resource may never have been sent; then a subscriber must get an answer that it does not exist, as
-        // a change.
-        let response = self.next_change().or_else(|| self.next_removal()).or_else(|| self.next_change())?;
-        self.nonce += 1;
-        if response.kind == ResourceType::Cluster {
-            self.resend_endpoints(&response);
+        if let Some(response) = self.next_hosts() {
+            return Some(response);
         }
-        Some(response)
+        self.route();
+        loop {
+            // A released resource may never have been sent; then a subscriber must get an answer that it does not exist,
+            // as a change.
+            let response = self.next_change().or_else(|| self.next_removal()).or_else(|| self.next_change())?;
+            self.nonce += 1;
+            if response.kind == ResourceType::Cluster {
+                self.resend_endpoints(&response);
+            }
+            if let Some(response) = self.divided(response) {
+                return Some(response);
+            }
+        }
+    }
+
+    /// Returns the next response with virtual hosts that wait for nothing any more.
+    fn next_hosts(&mut self) -> Option<Response> {
+        let hosts = self.hosts.as_mut()?;
+        let orphans = hosts.take_orphans();
+        if !orphans.is_empty() {
+            // The answer to this response means nothing: the client has forgotten these hosts already.
+            self.nonce += 1;
+            return Some(response_of_hosts(self.nonce, HostChanges { sent: Vec::new(), removed: orphans }));
+        }
+        hosts.next().map(|(nonce, changes)| response_of_hosts(nonce, changes))
+    }
+
+    /// Returns the response to send first in place of one with a route configuration, where its hosts are sent one by
+    /// one; `None` where the client has all of it.
+    fn divided(&mut self, response: Response) -> Option<Response> {
+        let (ResourceType::Route, Some(hosts)) = (response.kind, &mut self.hosts) else { return Some(response) };
+        if let Form::Delta { removed } = &response.form {
+            hosts.remove(removed.iter());
+        }
+        let [routes] = &response.resources[..] else { return Some(response) };
+        Some(match hosts.begin(routes, response.nonce) {
+            SentForm::Whole => response,
+            SentForm::Head(head) => Response { resources: vec![head], ..response },
+            SentForm::Hosts(changes) => response_of_hosts(response.nonce, changes),
+            SentForm::Nothing => {
+                let verdicts = self.land(ResourceType::Route, &response.nonce.to_string(), None);
+                self.met.extend(verdicts);
+                return None;
+            }
+        })
     }
 
     fn next_change(&mut self) -> Option<Response> {
@@ -393,6 +529,11 @@ impl Connection {
             self.unsubscribed_endpoints.extend(names);
         }
     }
+}
+
+fn response_of_hosts(nonce: u64, changes: HostChanges) -> Response {
+    let form = Form::Delta { removed: changes.removed };
+    Response { kind: ResourceType::Route, are_hosts: true, nonce, resources: changes.sent, form }
 }
 
 /// Selection of what to take out of a cursor; removals only up to a snapshot.

@@ -33,6 +33,8 @@ pub(crate) struct Cursor {
     pub(crate) wildcard: bool,
     /// Resources to which the client subscribed by name.
     pub(crate) names: BTreeSet<Arc<str>>,
+    /// Whether a name is sent only when what was sent under it before is answered.
+    pub(crate) is_serial: bool,
     /// Whether the client waits for a response even if it is empty.
     pub(crate) owed: bool,
     /// State of the world: the version of this type that the client had when it connected.
@@ -76,6 +78,7 @@ impl Cursor {
             subscribed: false,
             wildcard: false,
             names: BTreeSet::new(),
+            is_serial: false,
             owed: false,
             resume: None,
             published: false,
@@ -456,9 +459,14 @@ impl Cursor {
         [self.oldest_change(), self.oldest_removal(), self.parked.oldest()].into_iter().flatten().min()
     }
 
-    /// Takes the first change out of its queue and returns how it is to be sent.
+    /// Returns the change that is sent next: the first one that waits for no answer.
+    pub(crate) fn next_change(&self) -> Option<(&Arc<str>, &DueResource)> {
+        self.changes.first_of(|name| !self.is_serial || !self.flights.has(name))
+    }
+
+    /// Takes the next change out of its queue and returns how it is to be sent.
     pub(crate) fn take_change(&mut self) -> Option<(SentName, Option<Arc<Resource>>, u64)> {
-        let (name, _) = self.changes.first()?;
+        let (name, _) = self.next_change()?;
         let name = name.clone();
         let due = self.changes.take(&name)?;
         // The client had this version until now, whatever it answers to the next one.

@@ -68,7 +68,7 @@ pub(crate) fn changes(cursor: &mut Cursor, nonce: u64, removals_until: Option<u6
     }
     // A content that was refused may be refused again, and the removals in the same response would fail with it once
     // more.
-    let is_suspect = cursor.changes.first().is_some_and(|(_, due)| due.company < cursor.company());
+    let is_suspect = cursor.next_change().is_some_and(|(_, due)| due.company < cursor.company());
     if !is_suspect || load.flight.items.is_empty() {
         load.take_changes(cursor);
     }
@@ -116,7 +116,7 @@ impl Load {
     fn take_changes(&mut self, cursor: &mut Cursor) {
         let mut company = usize::MAX;
         let mut taken = 0;
-        while let Some((name, due)) = cursor.changes.first() {
+        while let Some((name, due)) = cursor.next_change() {
             let bytes = name.len() + cursor.seen.get(name).map_or(0, |resource| resource.body.len());
             company = company.min(due.company);
             let is_first = self.flight.items.is_empty();
@@ -139,6 +139,6 @@ impl Load {
         let nonce = self.flight.nonce;
         cursor.flights.push(self.flight);
         let form = Form::Delta { removed: self.removed };
-        Response { kind: cursor.kind, nonce, resources: self.resources, form }
+        Response { kind: cursor.kind, are_hosts: false, nonce, resources: self.resources, form }
     }
 }

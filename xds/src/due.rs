@@ -83,6 +83,12 @@ impl DueQueue {
         self.by_name.get_key_value(name)
     }
 
+    /// Returns the name that has waited longest of those that a predicate selects.
+    pub(crate) fn first_of(&self, wanted: impl Fn(&str) -> bool) -> Option<(&Arc<str>, &DueResource)> {
+        let (_, name) = self.by_age.iter().find(|(_, name)| wanted(name))?;
+        self.by_name.get_key_value(name)
+    }
+
     /// Returns the number of the snapshot since which the first name waits.
     pub(crate) fn oldest(&self) -> Option<u64> {
         self.by_age.first().map(|(since, _)| *since)

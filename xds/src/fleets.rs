@@ -35,6 +35,8 @@ struct FleetsState {
     encodes: AtomicU64,
     /// The number of the newest content that was offered to any fleet.
     editions: AtomicU64,
+    /// Whether virtual hosts are sent one by one.
+    has_separate_hosts: bool,
 }
 
 #[derive(Debug)]
@@ -119,6 +121,13 @@ impl Fleets {
     /// Returns a value without any fleet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns a value without any fleet that sends virtual hosts one by one (VHDS): an edit of one host is sent without
+    /// the other hosts of its route configuration. Envoys before 1.40, and clients of the state-of-the-world variant, are
+    /// sent whole route configurations.
+    pub fn with_separate_hosts() -> Self {
+        Self(Arc::new(FleetsState { has_separate_hosts: true, ..FleetsState::default() }))
     }
 
     /// Replaces the resources that the Envoys of a fleet should have, and wakes the Envoys with a difference.
@@ -245,7 +254,9 @@ impl Fleets {
         drop(fleets);
         // The first read must return offers that are already there.
         offers.mark_changed();
-        let mut connection = Connection::new(protocol);
+        let connection = Connection::new(protocol);
+        let takes_hosts = self.0.has_separate_hosts && envoy.takes_separate_hosts();
+        let mut connection = if takes_hosts { connection.with_separate_hosts() } else { connection };
         for (_, name, version) in lock(&refused_secrets).0.iter().filter(|(by, _, _)| *by == envoy) {
             connection.was_refused(ResourceType::Secret, name, *version);
         }

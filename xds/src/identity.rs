@@ -13,6 +13,9 @@ use crate::managed::{UNMANAGED_BUILD, managed_node_id};
 /// The field of `node.metadata` with the bootstrap flags that change what an Envoy accepts and refuses.
 pub const FLAGS_FIELD: &str = "holdfast.dev/flags";
 
+/// The first version of Envoy, major and minor, that takes virtual hosts one by one.
+const SEPARATE_HOSTS_SINCE: (u32, u32) = (1, 40);
+
 /// The Envoy of a stream; constant for the lifetime of the stream.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EnvoyId {
@@ -93,6 +96,14 @@ impl EnvoyId {
             Belonging::Claimed | Belonging::Proven(_) => build(node),
         };
         Ok(Self { fleet, node: Arc::from(node.id.as_str()), build })
+    }
+
+    /// Returns whether this Envoy can take virtual hosts one by one: Envoys before 1.40 apply hosts to route
+    /// configurations without them, or refuse them over ADS, and an Envoy without a version may be any.
+    pub(crate) fn takes_separate_hosts(&self) -> bool {
+        let mut numbers = self.build.split(['.', '+']).map(str::parse::<u32>);
+        let (major, minor) = (numbers.next().and_then(Result::ok), numbers.next().and_then(Result::ok));
+        (major, minor) >= (Some(SEPARATE_HOSTS_SINCE.0), Some(SEPARATE_HOSTS_SINCE.1))
     }
 
     /// Checks that a later message describes the same Envoy; most messages have no node at all.
@@ -210,5 +221,16 @@ mod tests {
         assert_eq!(EnvoyId::of(Some(&node("e\n2", "a/b")), &Belonging::Claimed), Err(IdentityError::NotPrintable));
         let long = node(&"e".repeat(NODE_ID_BYTES_MAX + 1), "a/b");
         assert_eq!(EnvoyId::of(Some(&long), &Belonging::Claimed), Err(IdentityError::TooLong));
+    }
+
+    #[test]
+    fn only_envoys_that_report_a_late_version_take_hosts_one_by_one() {
+        let takes = |build: &str| EnvoyId { fleet: "a/b".into(), node: "n".into(), build: build.into() };
+        for build in ["1.40.0", "1.40.1+re2=10000", "1.41.0", "2.0.0"] {
+            assert!(takes(build).takes_separate_hosts(), "{build}");
+        }
+        for build in ["1.39.9", "1.39.3+re2=10000", "0.99.0", "", "+re2=1", UNMANAGED_BUILD] {
+            assert!(!takes(build).takes_separate_hosts(), "{build}");
+        }
     }
 }

@@ -50,12 +50,14 @@ mod server;
 mod silence;
 pub mod snapshot;
 mod sotw;
+mod split;
 mod stream;
 #[cfg(test)]
 mod testing;
 pub mod tls;
 mod verdict;
 mod view;
+mod virtual_hosts;
 mod wire;
 
 pub use admission::{Admitted, Authenticator, NotAdmitted, PresentedCredentials};

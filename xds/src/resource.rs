@@ -8,6 +8,7 @@ use holdfast_graph::Origins;
 use serde::Serialize;
 
 use crate::json;
+use crate::split::SplitRoutes;
 
 /// The xDS types that are served, in make-before-break order: referents come before referrers.
 ///
@@ -128,10 +129,15 @@ pub struct Resource {
     pub body: Bytes,
     /// The objects from which the resource was made.
     pub origins: Origins,
+    /// The number of the delivery of a route configuration to a client, of which the resource is a part; 0 for all other
+    /// resources. A part of the version on the wire.
+    generation: u32,
     /// The bytes before the body on the wire, written once for all clients.
     head: OnceLock<(ResourceType, Bytes)>,
     /// Whether the resource has a credential. Computed once, when the resource is first stored.
     sensitive: OnceLock<bool>,
+    /// A route configuration with its hosts apart. Divided once, when it is first sent to a client in that form.
+    split: OnceLock<Option<Arc<SplitRoutes>>>,
 }
 
 /// The bytes before the body are not compared: they follow from the other fields.
@@ -162,9 +168,29 @@ impl Resource {
             version,
             body: body.into(),
             origins,
+            generation: 0,
             head: OnceLock::new(),
             sensitive: OnceLock::new(),
+            split: OnceLock::new(),
         }
+    }
+
+    /// Returns the resource as a part of this delivery to a client.
+    pub(crate) fn of_generation(self, generation: u32) -> Self {
+        Self { generation, head: OnceLock::new(), ..self }
+    }
+
+    /// Returns the version on the wire.
+    pub fn wire_version(&self) -> String {
+        match self.generation {
+            0 => self.version.to_string(),
+            generation => format!("{}-{generation}", self.version),
+        }
+    }
+
+    /// Returns this route configuration with its hosts apart; `None` where it has to be sent whole.
+    pub(crate) fn split(&self) -> Option<Arc<SplitRoutes>> {
+        self.split.get_or_init(|| SplitRoutes::of(self).map(Arc::new)).clone()
     }
 
     /// Returns whether the body has a credential: the content of a Secret, a key, a password, or a header that carries

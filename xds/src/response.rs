@@ -9,6 +9,8 @@ use crate::{Resource, ResourceType};
 pub struct Response {
     /// The type of its resources.
     pub kind: ResourceType,
+    /// Whether the resources are virtual hosts of a route configuration, not route configurations (VHDS).
+    pub are_hosts: bool,
     /// Number of the response on its stream; the nonce is this number in decimal digits.
     pub nonce: u64,
     /// The resources, shared with every other client to which they are sent.
@@ -32,7 +34,15 @@ pub enum Form {
     },
 }
 
+/// The type URL of virtual hosts.
+pub(crate) const VIRTUAL_HOST: &str = "type.googleapis.com/envoy.config.route.v3.VirtualHost";
+
 impl Response {
+    /// Returns the type URL of the resources.
+    pub fn url(&self) -> &'static str {
+        if self.are_hosts { VIRTUAL_HOST } else { self.kind.url() }
+    }
+
     /// Returns the number of removed names.
     pub fn removals(&self) -> usize {
         match &self.form {

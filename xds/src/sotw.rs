@@ -109,7 +109,7 @@ pub(crate) fn next(cursor: &mut Cursor, nonce: u64, removals_until: Option<u64>)
         (changed, version_afterwards(cursor))
     };
     cursor.flights.push(flight);
-    Some(Response { kind: cursor.kind, nonce, resources, form: Form::Sotw { version } })
+    Some(Response { kind: cursor.kind, are_hosts: false, nonce, resources, form: Form::Sotw { version } })
 }
 
 fn take_changes(cursor: &mut Cursor, flight: &mut UnansweredResponse) -> Vec<Arc<Resource>> {

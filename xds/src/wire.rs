@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 
+use crate::Resource;
 use crate::response::{Form, Response};
-use crate::{Resource, ResourceType};
 
 /// Maximum length of a body that is copied into the frame, in bytes: a separate frame costs more.
 const COPIED_BODY_BYTES_MAX: usize = 4096;
@@ -50,7 +50,7 @@ pub(crate) fn write(response: &Response, encodes: &AtomicU64) -> Message {
             for resource in &response.resources {
                 parts.put(resource.head(response.kind, |resource| {
                     encodes.fetch_add(1, Relaxed);
-                    delta_head(response.kind, resource)
+                    delta_head(response.url(), resource)
                 }));
                 parts.put(resource.body.clone());
             }
@@ -59,20 +59,20 @@ pub(crate) fn write(response: &Response, encodes: &AtomicU64) -> Message {
         Form::Sotw { version } => {
             put_string(&mut parts.open, VERSION_INFO, version);
             for resource in &response.resources {
-                put_sotw_head(&mut parts.open, response.kind, resource);
+                put_sotw_head(&mut parts.open, response.url(), resource);
                 parts.put(resource.body.clone());
             }
         }
     }
-    put_string(&mut parts.open, TYPE_URL, response.kind.url());
+    put_string(&mut parts.open, TYPE_URL, response.url());
     put_string(&mut parts.open, NONCE, &response.nonce.to_string());
     parts.close()
 }
 
 /// Returns all bytes of `DeltaDiscoveryResponse.resources` before the body.
-fn delta_head(kind: ResourceType, resource: &Resource) -> Bytes {
-    let version = resource.version.to_string();
-    let any = any_length(kind, resource);
+fn delta_head(url: &str, resource: &Resource) -> Bytes {
+    let version = resource.wire_version();
+    let any = any_length(url, resource);
     let length = string_length(RESOURCE_NAME, resource.name.len())
         + string_length(RESOURCE_VERSION, version.len())
         + string_length(RESOURCE_BODY, any);
@@ -81,20 +81,20 @@ fn delta_head(kind: ResourceType, resource: &Resource) -> Bytes {
     put_string(&mut head, RESOURCE_NAME, &resource.name);
     put_string(&mut head, RESOURCE_VERSION, &version);
     put_length(&mut head, RESOURCE_BODY, any);
-    put_string(&mut head, ANY_TYPE_URL, kind.url());
+    put_string(&mut head, ANY_TYPE_URL, url);
     put_length(&mut head, ANY_VALUE, resource.body.len());
     head.freeze()
 }
 
 /// Writes all bytes of `DiscoveryResponse.resources` before the body.
-fn put_sotw_head(head: &mut BytesMut, kind: ResourceType, resource: &Resource) {
-    put_length(head, RESOURCES, any_length(kind, resource));
-    put_string(head, ANY_TYPE_URL, kind.url());
+fn put_sotw_head(head: &mut BytesMut, url: &str, resource: &Resource) {
+    put_length(head, RESOURCES, any_length(url, resource));
+    put_string(head, ANY_TYPE_URL, url);
     put_length(head, ANY_VALUE, resource.body.len());
 }
 
-fn any_length(kind: ResourceType, resource: &Resource) -> usize {
-    string_length(ANY_TYPE_URL, kind.url().len()) + string_length(ANY_VALUE, resource.body.len())
+fn any_length(url: &str, resource: &Resource) -> usize {
+    string_length(ANY_TYPE_URL, url.len()) + string_length(ANY_VALUE, resource.body.len())
 }
 
 fn string_length(field: u32, content: usize) -> usize {
@@ -158,12 +158,13 @@ mod tests {
     use prost::Message as _;
 
     use super::*;
+    use crate::ResourceType;
 
     fn response(form: Form) -> Response {
         let resources = [("small", 10), ("large", 100_000), ("empty", 0), ("edge", COPIED_BODY_BYTES_MAX)];
         let resources = resources
             .map(|(name, length)| Arc::new(Resource::new(name, vec![length as u8; length], Origins::default())));
-        Response { kind: ResourceType::Route, nonce: 7, resources: resources.to_vec(), form }
+        Response { kind: ResourceType::Route, are_hosts: false, nonce: 7, resources: resources.to_vec(), form }
     }
 
     fn read(response: &Response) -> Vec<u8> {
@@ -205,6 +206,7 @@ mod tests {
     fn an_empty_response_is_one_too() {
         let response = Response {
             kind: ResourceType::Cluster,
+            are_hosts: false,
             nonce: 1,
             resources: Vec::new(),
             form: Form::Delta { removed: Vec::new() },

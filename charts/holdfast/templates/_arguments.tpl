@@ -5,6 +5,7 @@
 - run
 - --data-dir=/var/lib/holdfast/data
 - --xds-listen=0.0.0.0:{{ int $v.xds.port }}
+- --xds-virtual-hosts={{ $v.xds.virtualHosts }}
 - --metrics-listen=0.0.0.0:{{ int $v.metrics.port }}
 - --diagnostics-listen=127.0.0.1:{{ int $v.diagnostics.port }}
 - --log-level={{ $v.log.level }}

@@ -53,6 +53,7 @@ mod silence;
 mod tls;
 mod tls_routes;
 mod udp_routes;
+mod virtual_hosts;
 mod webhook;
 mod weights;
 mod xds_access;
@@ -117,6 +118,7 @@ fn main() -> ExitCode {
         sets::stories(),
         silence::stories(),
         tls::stories(),
+        virtual_hosts::stories(),
         webhook::stories(),
         weights::stories(),
         xds_access::stories(),

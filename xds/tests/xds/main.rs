@@ -7,6 +7,7 @@ mod audiences;
 mod authentication;
 mod client;
 mod delta;
+mod hosts;
 mod listening;
 mod loopback;
 mod met;

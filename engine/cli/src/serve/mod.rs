@@ -81,7 +81,7 @@ pub(crate) async fn serve(args: RunArgs, log_level: RuntimeLogLevel) -> Result<(
     let (handle, questions) = CoreHandle::new();
     let listeners = PageListeners::bind(&args).await?;
     let webhook = WebhookListener::bind(&args.webhook, &metrics.webhook).await?;
-    let fleets = Fleets::new();
+    let fleets = args.xds.xds_virtual_hosts.fleets();
     let xds = super::xds::bind(&args, &data, objects.token_keys()).await?.with_connections_max(shares.xds);
     let found = signals.unless_ended(supervisor(&args, &data, &xds.managed_address())).await.transpose()?;
     let Some(supervisor) = found else { return Ok(()) };

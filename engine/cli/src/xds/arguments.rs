@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use holdfast_engine::identity::names;
 use holdfast_engine::identity::token::Rules;
+use holdfast_xds::Fleets;
 
 use crate::arguments::{ListenAddress, socket_address, socket_path};
 use crate::cli::EnvoyMode;
@@ -49,10 +50,34 @@ pub struct XdsArgs {
     /// are fetched from the API server, and kept for a day while it is unavailable]
     #[arg(long, env = "CONTROLLER_XDS_TOKEN_JWKS", value_name = "PATH")]
     pub xds_token_jwks: Option<PathBuf>,
+    /// How virtual hosts are sent to Envoys: whole, all hosts of a route configuration after each edit; or separate, only
+    /// the edited hosts (VHDS), to Envoys from version 1.40 on
+    #[arg(long, env = "CONTROLLER_XDS_VIRTUAL_HOSTS", value_name = "FORM", default_value = "whole")]
+    pub xds_virtual_hosts: VirtualHostForm,
     /// Serve without TLS on an address that other hosts can reach, and trust every client about its Gateway
     #[arg(long, env = "CONTROLLER_INSECURE_XDS", value_name = "BOOL", default_value_t = false)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub insecure_xds: bool,
+}
+
+/// The form in which virtual hosts are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum VirtualHostForm {
+    /// All hosts of a route configuration in one resource.
+    #[default]
+    Whole,
+    /// Each host as a resource.
+    Separate,
+}
+
+impl VirtualHostForm {
+    /// Returns the state of an xDS server that uses this form.
+    pub fn fleets(self) -> Fleets {
+        match self {
+            VirtualHostForm::Whole => Fleets::new(),
+            VirtualHostForm::Separate => Fleets::with_separate_hosts(),
+        }
+    }
 }
 
 /// The listen address of the xDS server: any address.
