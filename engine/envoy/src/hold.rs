@@ -216,9 +216,12 @@ impl Hold {
     /// Returns whether any route configuration was acknowledged, or a listener that forwards connections.
     pub fn has_acknowledged_routes(&self) -> bool {
         let forwards = |body: &[u8]| chain_parts::parts(body).iter().any(|parts| parts.forwarding.is_some());
-        let listeners = self.acknowledged.iter().filter(|((kind, _), _)| *kind == ResourceType::Listener);
-        self.acknowledged.keys().any(|(kind, _)| *kind == ResourceType::Route)
-            || listeners.into_iter().any(|(_, resource)| forwards(&resource.body))
+        // The types are in the order of the slots: of the acknowledged resources, only these are visited.
+        let mut routes = self.acknowledged.range((ResourceType::Route, Arc::from(""))..);
+        let mut listeners =
+            self.acknowledged.range((ResourceType::Listener, Arc::from(""))..(ResourceType::Route, Arc::from("")));
+        routes.any(|((kind, _), _)| *kind == ResourceType::Route)
+            || listeners.any(|(_, resource)| forwards(&resource.body))
     }
 
     /// Restores a version that was acknowledged in an earlier run.

@@ -234,7 +234,7 @@ impl<'a> RootReading<'a> {
                 continue;
             };
             let entries = form.entries.into_iter().map(E::from_form).collect();
-            section.pages.insert(number, Arc::new(SectionPage { entries, node: Some(digest), dirty: false }));
+            section.pages.insert(number, Arc::new(SectionPage::new(entries, Some(digest), false)));
         }
         let whole = !section.dirty;
         (section, whole)

@@ -207,20 +207,13 @@ impl SledState {
         let scopes = self.scopes.len();
         let mut statistics = Statistics { generation: self.generation, scopes, ..Statistics::default() };
         for shelf in self.scopes.values() {
+            let (objects, resources) = (shelf.objects.counts(), shelf.resources.counts());
             statistics.verdicts += shelf.verdicts.len();
-            for (_, versions) in shelf.objects.iter() {
-                let readable = versions.iter().filter(|version| version.content.readable()).count();
-                statistics.objects += usize::from(readable > 0);
-                statistics.versions += readable;
-            }
-            let resources = shelf.resources.iter().filter(|(_, resource)| resource.content.readable());
-            statistics.resources += resources.count();
-            let versions = shelf.objects.iter().flat_map(|(_, versions)| versions.contents());
-            let bodies = shelf.resources.iter().flat_map(|(_, resource)| resource.contents());
-            for content in versions.chain(bodies) {
-                statistics.memory_only += usize::from(!content.on_disk());
-                statistics.unreadable += usize::from(!content.readable());
-            }
+            statistics.objects += objects.usable;
+            statistics.versions += objects.readable;
+            statistics.resources += resources.usable;
+            statistics.memory_only += objects.memory_only + resources.memory_only;
+            statistics.unreadable += objects.unreadable + resources.unreadable;
         }
         statistics
     }

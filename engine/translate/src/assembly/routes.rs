@@ -17,6 +17,8 @@ pub(crate) struct RoutePlans {
     pub(crate) attached: AttachedRoutes,
     /// Routes with faults, or with parts that are replaced.
     reported: BTreeSet<ObjectKey>,
+    /// Root HTTPProxies.
+    proxies: BTreeSet<ObjectKey>,
     /// Routes with at least one rule that is not served as written.
     pub(crate) replaced: BTreeSet<ObjectKey>,
     /// Routes with an unusable hostname.
@@ -38,6 +40,12 @@ impl RoutePlans {
     pub(crate) fn reported(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<RoutePlan>)> {
         visits::routes(self.reported.len());
         self.reported.iter().filter_map(|key| self.plans.get_key_value(key))
+    }
+
+    /// Returns the plans of root HTTPProxies, in order.
+    pub(crate) fn proxies(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<RoutePlan>)> {
+        visits::routes(self.proxies.len());
+        self.proxies.iter().filter_map(|key| self.plans.get_key_value(key))
     }
 
     /// Returns all plans, in any order: a pass over all routes, which counts as visits.
@@ -69,8 +77,16 @@ impl RoutePlans {
             self.unclaimed.remove(key);
         }
         match plan {
-            Some(plan) => self.plans.insert(key.clone(), plan.clone()),
-            None => self.plans.remove(key),
+            Some(plan) => {
+                if httpproxy::is_proxy(key) {
+                    self.proxies.insert(key.clone());
+                }
+                self.plans.insert(key.clone(), plan.clone())
+            }
+            None => {
+                self.proxies.remove(key);
+                self.plans.remove(key)
+            }
         }
     }
 

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::section;
 use holdfast_envoy::model::table::{Host, TableName};
@@ -87,7 +86,7 @@ impl Translator {
     /// there for each of them.
     pub fn proxy_hosts(&self) -> BTreeMap<(&ObjectKey, &TableName), Vec<&Host>> {
         let mut hosts: BTreeMap<_, Vec<&Host>> = BTreeMap::new();
-        for (_, plan) in self.routes.each().filter(|(key, _)| *key.kind == *kinds::HTTP_PROXY) {
+        for (_, plan) in self.routes.proxies() {
             for (gateway, table, host) in &plan.places {
                 hosts.entry((gateway, table)).or_default().push(host);
             }
