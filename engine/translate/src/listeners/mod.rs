@@ -203,7 +203,7 @@ fn tls(
     let references = tls.and_then(|tls| tls.certificate_refs.as_deref()).unwrap_or_default();
     if tls.and_then(|tls| tls.mode.as_ref()) == Some(&GatewayListenersTlsMode::Passthrough) {
         let message = "mode Passthrough is not supported for listeners of protocol HTTPS";
-        plan.reject(ListenerState::Closed, "UnsupportedValue", message);
+        plan.reject_tls(ListenerState::Closed, "UnsupportedValue", message);
         let message = format!("{message}; use Terminate");
         faults.push(Fault::new(owner, Class::Invalid, format!("{field}.mode"), "UnsupportedValue", message));
         return;

@@ -51,6 +51,7 @@ pub(super) fn read(
     }
     let repaired = repaired(settings, &unusable, lent);
     let now = match &repaired {
+        _ if plan.state == ListenerState::Out => "the listener is not served for another reason",
         Some(_) => "until it is repaired, the listener has the value of its last valid version",
         None => "until it is repaired, connections to the listener are refused",
     };
@@ -60,7 +61,7 @@ pub(super) fn read(
     }
     if let Some((option, why)) = unusable.first() {
         let state = if repaired.is_some() { plan.state } else { ListenerState::Closed };
-        plan.reject(state, UNSUPPORTED, &format!("{}: {why}", option.key()));
+        plan.reject_tls(state, UNSUPPORTED, &format!("{}: {why}", option.key()));
     }
     plan.tls = repaired.unwrap_or_default();
     plan.option_faults = unusable;

@@ -361,6 +361,14 @@ impl ListenerPlan {
         self.state = state;
         self.accepted = Condition::new("Accepted", false, reason, message);
     }
+
+    /// Rejects a listener for the content of `tls`. A listener that takes no part has neither a port nor hosts to keep, and
+    /// stays rejected for its first reason.
+    pub(crate) fn reject_tls(&mut self, state: ListenerState, reason: &str, message: &str) {
+        if self.state != ListenerState::Out {
+            self.reject(state, reason, message);
+        }
+    }
 }
 
 /// Namespaces of the routes that may attach.
