@@ -1,20 +1,21 @@
 //! Filter chains of encoded listeners, and the closing of held ones that must no longer accept connections.
 //!
 //! A held chain lacks requirements that were added later: a host that was removed or closed, client certificates, an IP
-//! access list. The caller decides which chains must be closed.
+//! access list, a higher version of TLS. The caller decides which chains must be closed.
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::core::v3::Metadata;
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType;
 use envoy_types::pb::envoy::config::listener::v3::{Filter, FilterChain, Listener};
-use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::DownstreamTlsContext;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{DownstreamTlsContext, TlsParameters};
 use envoy_types::pb::google::protobuf::Any;
 use prost::Message;
 
 use crate::encode::listener::{REFUSAL, refusal};
 use crate::encode::names;
 use crate::encode::owner::owner;
+use crate::features::server_tls::allows_no_more;
 use crate::features::{datagrams, stream};
 
 /// A filter chain of a held listener, beside the desired one for the same connections; or the filter of its datagrams.
@@ -125,6 +126,8 @@ fn is_stricter(wanted: &FilterChain, held: &FilterChain, meanwhile: bool) -> boo
     is_refusal(wanted)
         || (clients.is_some() && clients != of_held && !(meanwhile && of_held.is_some()))
         || (addresses.is_some() && addresses != from_held && !(meanwhile && from_held.is_some()))
+        // Every chain has versions and algorithms in some form.
+        || (!meanwhile && !allows_no_more(&parameters(held), &parameters(wanted)))
 }
 
 /// Returns whether a chain connects only clients that show a certificate.
@@ -134,13 +137,23 @@ pub(crate) fn requires_client_certificate(chain: &FilterChain) -> bool {
 
 /// Returns the requirements for client certificates. A requirement that cannot be read equals no requirement.
 fn clients(chain: &FilterChain) -> Option<(bool, Option<ValidationContextType>)> {
-    use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
-    let socket = chain.transport_socket.as_ref()?;
-    let SocketConfig::TypedConfig(Any { value, .. }) = socket.config_type.as_ref()?;
-    let context = DownstreamTlsContext::decode(value.as_slice()).ok()?;
+    let context = tls_context(chain)?;
     let required = context.require_client_certificate.is_some_and(|required| required.value);
     let validation = context.common_tls_context.and_then(|common| common.validation_context_type);
     (required || validation.is_some()).then_some((required, validation))
+}
+
+/// Returns the versions and algorithms of a chain; Envoy's defaults where backends terminate TLS.
+fn parameters(chain: &FilterChain) -> TlsParameters {
+    let common = tls_context(chain).and_then(|context| context.common_tls_context);
+    common.and_then(|common| common.tls_params).unwrap_or_default()
+}
+
+fn tls_context(chain: &FilterChain) -> Option<DownstreamTlsContext> {
+    use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
+    let socket = chain.transport_socket.as_ref()?;
+    let SocketConfig::TypedConfig(Any { value, .. }) = socket.config_type.as_ref()?;
+    DownstreamTlsContext::decode(value.as_slice()).ok()
 }
 
 /// Returns the access list by client address.
@@ -154,12 +167,14 @@ mod tests {
     use std::sync::Arc;
 
     use bytes::Bytes;
+    use holdfast_check::tls::TlsVersion;
     use holdfast_graph::ObjectKey;
 
     use super::*;
     use crate::encode::listener::{Chain, ChainTls, GatewayPort, encode};
     use crate::features::client_certificate::{ClientCertificates, ClientValidationContext};
     use crate::features::ip_filter::{IpFilter, IpRange};
+    use crate::features::server_tls::ServerTls;
     use crate::features::stream::Stream;
     use crate::model::port::Transport;
     use crate::model::table::TableName;
@@ -190,6 +205,14 @@ mod tests {
         let table = TableName::Listener(host.into());
         let (host, tls) = (Some(host.into()), tls(clients));
         Chain::Https { host, tls, table, proxies: true, filters: Vec::new(), settings: Arc::default() }
+    }
+
+    fn with(settings: ServerTls) -> Chain {
+        let Chain::Https { host, tls, table, proxies, filters, settings: of_listener } = routes("a.com", None) else {
+            return refuses("a.com");
+        };
+        let tls = ChainTls { settings, ..tls };
+        Chain::Https { host, tls, table, proxies, filters, settings: of_listener }
     }
 
     fn stream(host: &str, from: Option<&str>) -> Chain {
@@ -261,6 +284,35 @@ mod tests {
                 assert_eq!(kept.len(), if stays { 2 } else { 1 }, "{row}, {meanwhile}: {kept:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_chain_is_not_held_with_versions_or_algorithms_that_are_excluded() {
+        let least = |version| ServerTls::versions(Some(version), None);
+        let suites = |suites: &[&'static str]| ServerTls { suites: suites.to_vec(), ..ServerTls::default() };
+        let curves = |curves: &[&'static str]| ServerTls { curves: curves.to_vec(), ..ServerTls::default() };
+        let rows = [
+            (ServerTls::default(), ServerTls::default(), true),
+            (ServerTls::default(), least(TlsVersion::V13), false),
+            (least(TlsVersion::V10), ServerTls::default(), false),
+            (least(TlsVersion::V13), ServerTls::default(), true),
+            (ServerTls::default(), least(TlsVersion::V12), true),
+            (suites(&["AES128-SHA", "AES256-SHA"]), suites(&["AES256-SHA"]), false),
+            (suites(&["AES256-SHA"]), suites(&["AES128-SHA", "AES256-SHA"]), true),
+            (curves(&["P-256"]), curves(&["P-384"]), false),
+        ];
+        for (row, (held, desired, stays)) in rows.into_iter().enumerate() {
+            let all = |settings: &ServerTls| vec![with(settings.clone()), routes("other.com", None)];
+            for meanwhile in [false, true] {
+                let kept = kept(all(&held), all(&desired), meanwhile);
+                assert!(kept.contains(&"https/other.com".to_owned()), "{row}: {kept:?}");
+                // Until the desired chain was tried, its earlier versions and algorithms are used.
+                assert_eq!(kept.len(), if stays || meanwhile { 2 } else { 1 }, "{row}, {meanwhile}: {kept:?}");
+            }
+        }
+        let passes = || vec![stream("a.com", None)];
+        assert_eq!(kept(passes(), vec![with(ServerTls::default())], false).len(), 1);
+        assert_eq!(kept(passes(), vec![with(least(TlsVersion::V13))], false).len(), 0, "the backend terminates TLS");
     }
 
     #[test]
