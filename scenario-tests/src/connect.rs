@@ -40,6 +40,8 @@ pub struct ClientTls {
     pub shown: Option<Arc<Certificate>>,
     /// Whether the client supports signatures with RSA only.
     pub only_rsa: bool,
+    /// Whether the client supports no version above TLS 1.2.
+    pub only_12: bool,
 }
 
 impl ClientTls {
@@ -51,6 +53,11 @@ impl ClientTls {
     /// Supports signatures with RSA only.
     pub fn only_rsa(self) -> Self {
         Self { only_rsa: true, ..self }
+    }
+
+    /// Supports no version above TLS 1.2.
+    pub fn only_12(self) -> Self {
+        Self { only_12: true, ..self }
     }
 
     /// Adds a client certificate.
@@ -161,8 +168,9 @@ fn config(trust: &ClientTls, protocol: HttpVersion) -> Result<rustls::ClientConf
         provider.signature_verification_algorithms =
             rustls::crypto::WebPkiSupportedAlgorithms { mapping, ..algorithms };
     }
+    let versions: &[_] = if trust.only_12 { &[&rustls::version::TLS12] } else { rustls::DEFAULT_VERSIONS };
     let config = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
-        .with_safe_default_protocol_versions()?
+        .with_protocol_versions(versions)?
         .with_root_certificates(roots);
     let mut config = match &trust.shown {
         Some(shown) => config.with_client_auth_cert(vec![shown.der.clone()], shown.key()?)?,

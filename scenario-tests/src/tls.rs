@@ -104,6 +104,7 @@ impl Certificate {
             nameless: false,
             shown: None,
             only_rsa: false,
+            only_12: false,
         }
     }
 

@@ -238,7 +238,14 @@ async fn resources_of_another_gateway_are_never_sent(world: World) -> Result<()>
 
     let root =
         CertificateDer::from_pem_slice(&fs::read(&authorities)?).map_err(|error| Error::msg(error.to_string()))?;
-    let trust = ClientTls { server_name: "localhost".into(), root, nameless: false, shown: None, only_rsa: false };
+    let trust = ClientTls {
+        server_name: "localhost".into(),
+        root,
+        nameless: false,
+        shown: None,
+        only_rsa: false,
+        only_12: false,
+    };
     let port = options.xds.rsplit(':').next().context("no port")?.parse()?;
     let connect_as = |token: &str, node_cluster: &str| XdsClient {
         port,

@@ -1,15 +1,21 @@
 //! Claims that only a last valid version makes, a hostname or a path: all current claims take precedence over them.
+//! TLS options of a listener, which never allow more than the current ones.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{listener, route};
-use holdfast_scenario_tests::request::get;
-use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories};
+use holdfast_scenario_tests::request::{HttpRequest, Reply, get};
+use holdfast_scenario_tests::tls::Certificate;
+use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories, until};
 
 use super::{BACKFILL, SAMPLE, comes_to_blame, comes_to_serve, good, request, rule, serves};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("fallback::claims", true, [hostname_of_a_route, hostname_of_a_listener, path_that_was_given_up])
+    stories!(
+        "fallback::claims",
+        true,
+        [hostname_of_a_route, hostname_of_a_listener, path_that_was_given_up, tls_options_of_a_listener]
+    )
 }
 
 /// Writes a route for one host.
@@ -143,4 +149,46 @@ async fn hostname_of_a_listener(world: World) -> Result<()> {
     let report = holdfast.diagnostics("/debug/config/fallback").await?;
     ensure!(report["status"] == "not-triggered", "{report}");
     Ok(())
+}
+
+/// Writes a Gateway with one HTTPS listener and its lowest version of TLS.
+fn with_least(world: &World, port: u16, least: &str) -> Result<()> {
+    let options = format!("options: {{kgateway.dev/min-tls-version: \"{least}\"}}");
+    let tls = format!("protocol: HTTPS\nhostname: one.example\ntls: {{certificateRefs: [{{name: one}}], {options}}}\n");
+    world.gateway_with(&listener("one", port, &tls))
+}
+
+/// A client of TLS 1.2 is refused where 1.3 is required, also while the required version cannot be read.
+async fn tls_options_of_a_listener(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let certificate = Certificate::of(&["one.example"])?;
+    let port = world.port()?;
+    world.write("secret.yaml", certificate.secret("default", "one"))?;
+    with_least(&world, port, "1.2")?;
+    at(&world, "cart", "one.example", &good("/cart", "one"))?;
+    let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&BACKFILL)).await?;
+    let trust = certificate.trust("one.example");
+    let cart = request(port, "/cart").host("one.example").tls(trust.clone());
+    let old = request(port, "/cart").host("one.example").tls(trust.only_12());
+    let is_served = |reply: &Reply| reply.header("x-version") == "one";
+    let refused = async |request: &HttpRequest| {
+        ensure!(request.connect().await.is_err(), "a client is served");
+        anyhow::Ok(())
+    };
+    cart.comes_to("the route", is_served).await?;
+    old.comes_to("the route", is_served).await?;
+    with_least(&world, port, "1.3")?;
+    until("clients of TLS 1.2 are refused", || refused(&old)).await?;
+    cart.comes_to("the route", is_served).await?;
+    // The value of the last valid version is in force, which no value is stricter than.
+    with_least(&world, port, "TLSv1.3")?;
+    comes_to_blame(&holdfast, "translation", ["public"]).await?;
+    refused(&old).await?;
+    cart.answers(200).await?;
+    with_least(&world, port, "1.2")?;
+    old.comes_to("the route", is_served).await?;
+    // What was meant may be 1.3, which the last valid version did not require.
+    with_least(&world, port, "TLSv1.3")?;
+    until("connections are refused", || refused(&cart)).await?;
+    refused(&old).await
 }
