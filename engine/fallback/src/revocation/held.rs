@@ -54,13 +54,7 @@ impl HeldRoute<'_, '_, '_> {
     /// served instead of a current one. At another table, other clients would reach the route.
     fn is_claimed(&self) -> bool {
         let Revocation { id, inputs, .. } = self.revocation;
-        let here = |plan: &Arc<RoutePlan>| {
-            let PublishedRoute { configuration, domain, .. } = *self.held.route;
-            let mut places = plan.places.iter();
-            places.any(|(gateway, table, host)| {
-                *gateway == id.gateway && host.domain() == domain && names::route_configuration(table) == configuration
-            })
-        };
+        let here = |plan: &Arc<RoutePlan>| plan.places.iter().any(|place| self.held.is_at(&id.gateway, place));
         inputs.translator.route(self.owner).is_some_and(here)
             || inputs.translator.served_route(&id.fleet, self.owner).is_some_and(here)
     }
@@ -90,8 +84,7 @@ impl HeldRoute<'_, '_, '_> {
         if meanwhile::goes_on(revocation, held, (object, plan), &of_gateway) {
             return true;
         }
-        let wanted = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name());
-        let own = match wanted {
+        let own = match held.current(plan, &revocation.id.gateway) {
             Some(rendered) if !held.route.protects_as(&rendered.route) => return false,
             Some(rendered) if !matches!(rendered.route.action, Action::Respond(_)) => {
                 let guards = rendered.route.guards.under(&of_gateway.levels).guarding();

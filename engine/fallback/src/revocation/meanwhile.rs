@@ -48,7 +48,7 @@ pub(super) fn goes_on(
         return false;
     }
     let of_its_name = |rendered: &&Arc<Rendered>| *rendered.route.name == *held.route.name();
-    let mut wanted: Vec<&Arc<Rendered>> = plan.routes.iter().filter(of_its_name).collect();
+    let mut wanted: Vec<&Arc<Rendered>> = held.current(plan, &revocation.id.gateway).into_iter().collect();
     if wanted.is_empty() {
         // For a route that was removed, its policy settings are unknown: the settings of all other routes together
         // are required.

@@ -22,7 +22,11 @@ use holdfast_envoy::hold::Hold;
 use holdfast_envoy::inspect::chains::{self, HeldChain};
 use holdfast_envoy::inspect::hosts;
 use holdfast_envoy::inspect::routes::{self, PublishedRoute};
+use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_envoy::model::{Action, FixedResponse};
+use holdfast_graph::ObjectKey;
+use holdfast_translate::delegation::Delegated;
+use holdfast_translate::route::{Rendered, RoutePlan};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 
 use self::held::{HeldConnections, HeldRoute};
@@ -171,7 +175,7 @@ impl Revocation<'_, '_> {
     /// Returns the current response of a route that is closed in the current translation as well.
     fn answered_today(&self, held: &Held<'_>) -> Option<FixedResponse> {
         let plan = self.inputs.translator.route(&names::object_of_route(held.route.name())?)?;
-        let rendered = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name())?;
+        let rendered = held.current(&plan, &self.id.gateway)?;
         let replaced = plan.replaced.iter().any(|replaced| *replaced.section == *rendered.route.section);
         match &rendered.route.action {
             Action::Respond(response) if replaced => Some(response.clone()),
@@ -197,6 +201,24 @@ struct Held<'a> {
     route: &'a PublishedRoute<'a>,
     /// Set while all Envoys have the held configuration only until new content was tried.
     meanwhile: Option<&'a Trying>,
+}
+
+impl Held<'_> {
+    /// Checks whether a place is that of the held route.
+    fn is_at(&self, gateway: &ObjectKey, (other, table, host): &(ObjectKey, TableName, Host)) -> bool {
+        let PublishedRoute { configuration, domain, .. } = *self.route;
+        other == gateway && host.domain() == domain && names::route_configuration(table) == configuration
+    }
+
+    /// Returns the current form of the held route. A route below others has one name at several places, with other
+    /// policies at each.
+    fn current<'p>(&self, plan: &'p RoutePlan, gateway: &ObjectKey) -> Option<&'p Arc<Rendered>> {
+        let is_here = |of: &Delegated| of.places.iter().any(|place| self.is_at(gateway, place));
+        let is_current = |rendered: &&Arc<Rendered>| {
+            *rendered.route.name == *self.route.name() && rendered.delegated().is_none_or(is_here)
+        };
+        plan.routes.iter().find(is_current)
+    }
 }
 
 /// Returns the route configuration with these routes closed; `None` if no route is to be closed.
