@@ -9,7 +9,7 @@ pub mod placeholder;
 pub mod port;
 pub mod table;
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -178,12 +178,16 @@ pub struct HostSettings {
 
 /// The order of routes in a host, as Gateway API specifies it; the first match wins.
 ///
+/// A route below a match of another object that delegates to it is at the place of that match, before the match itself.
+///
 /// <https://gateway-api.sigs.k8s.io/reference/spec/#httproutematch>
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Precedence {
     /// Whether the route is in its host because of a claim of an earlier version; then routes with current claims come
     /// first.
     pub lent: bool,
+    /// The matches of other objects that delegate to the route, the uppermost first; empty for most routes.
+    pub above: Vec<Precedence>,
     /// Kind and length of the path match, or a position that was computed before.
     pub path: PathRank,
     /// Whether the route matches any method.
@@ -202,6 +206,39 @@ pub struct Precedence {
     pub entry: usize,
     /// Kind of the object, so that no two routes compare as equal.
     pub kind: Arc<str>,
+}
+
+impl Precedence {
+    /// Returns the position of a route below a match of another object that delegates to it.
+    pub fn below(self, above: &Self) -> Self {
+        let mut all = above.above.clone();
+        all.push(Self { lent: false, above: Vec::new(), ..above.clone() });
+        Self { above: all, ..self }
+    }
+
+    /// Returns the position without what is above it.
+    fn own(&self) -> impl Ord + '_ {
+        let Self { lent: _, above: _, path, any_method, headers, query, narrowed, age, rule, entry, kind } = self;
+        (path, any_method, headers, query, narrowed, age, rule, entry, kind)
+    }
+}
+
+impl Ord for Precedence {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let levels = |one: &Self| one.above.len() + 1;
+        let own = self.above.iter().chain([self]).map(Self::own);
+        let others = other.above.iter().chain([other]).map(Self::own);
+        let differing = own.zip(others).map(|(own, others)| own.cmp(&others)).find(|order| order.is_ne());
+        // What is below a match comes before the match itself.
+        let deeper = || levels(other).cmp(&levels(self));
+        self.lent.cmp(&other.lent).then_with(|| differing.unwrap_or_else(deeper))
+    }
+}
+
+impl PartialOrd for Precedence {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// Rank of a path match; the smaller one comes first.

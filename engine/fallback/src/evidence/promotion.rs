@@ -9,9 +9,10 @@ use holdfast_envoy::encode::names;
 use holdfast_envoy::features::remote::Remote;
 use holdfast_envoy::hold::{Hold, ResourceState};
 use holdfast_envoy::model::BackendCluster;
-use holdfast_graph::{ObjectKey, Plan};
+use holdfast_graph::{Decision, ObjectKey, Plan};
 use holdfast_translate::Translator;
 use holdfast_translate::gateway::class_key;
+use holdfast_translate::precedence::NOT_ENFORCED;
 use holdfast_xds::{ResourceType, Snapshot};
 
 use super::proof::Proof;
@@ -142,9 +143,21 @@ impl PromotionInputs<'_, '_> {
     /// served as a whole and without a fault.
     fn is_proven(&self, key: &ObjectKey) -> bool {
         let Some(plan) = self.inputs.translator.route(key) else { return false };
-        let current = self.plan.of(key).next().is_none();
-        let whole = self.inputs.is_whole(key) && plan.replaced.is_empty();
-        if !current || !whole || plan.faults.iter().any(Fault::is_error) {
+        // A policy of a route above that cannot be enforced is not the fault of a route that is served below another one.
+        let is_own = |policy: Option<&ObjectKey>| policy.is_none() || !plan.is_whole_below;
+        let is_replaced = plan.replaced.iter().any(|replaced| is_own(replaced.policy.as_ref()));
+        let is_faulty = plan.faults.iter().any(|fault| {
+            let policy = fault.cause.as_ref().filter(|_| fault.reason == NOT_ENFORCED);
+            fault.is_error() && is_own(policy)
+        });
+        let is_closed_above = |decision: &Decision| {
+            let closes =
+                |cause: &ObjectKey| plan.replaced.iter().any(|replaced| replaced.policy.as_ref() == Some(cause));
+            let is_above = decision.causes.iter().all(closes);
+            plan.is_whole_below && decision.step.is_closed() && is_above
+        };
+        let current = self.plan.of(key).all(|(_, decision)| is_closed_above(decision));
+        if !current || !self.inputs.is_whole(key) || is_replaced || is_faulty {
             return false;
         }
         let contents = self.inputs.translator.contents(self.gateway, plan);

@@ -364,7 +364,11 @@ fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, left_out: &
             // Translation itself has closed what it found invalid.
             Step::Replaced | Step::Excluded => {
                 let Some(broken) = refused.get(node) else { continue };
-                if world.translator.policy(&node.key).is_some() {
+                let whole = derived.plan.decisions.get(&Node::whole(node.key.clone()));
+                // The version that is served instead was not refused: another object closes it, where it applies.
+                let is_anothers =
+                    !decision.causes.contains(&node.key) && whole.is_some_and(|whole| whole.step == Step::Backfilled);
+                if is_anothers || world.translator.policy(&node.key).is_some() {
                     continue;
                 }
                 if node.section.is_empty() {

@@ -52,23 +52,21 @@ pub(crate) fn plan(
         let parent = contested(object, parent, hostnames, settings, reader, &mut plan.faults);
         plan.parents.push(parent);
     }
-    let count = match claims.delegations.is_empty() {
+    plan.wholly_invalid = match claims.delegations.is_empty() {
         true => attached(object, closed, settings, reader, &mut plan),
         false => delegation::plan(object, claims, closed, settings, reader, &mut plan),
     };
-    let invalid = plan.replaced.iter().filter(|replaced| replaced.class == Class::Invalid).count();
-    plan.wholly_invalid = count > 0 && invalid == count;
     Some(finished(plan))
 }
 
-/// Adds the routes of an object that is attached to Gateways to its plan. Returns the number of its rules.
+/// Adds the routes of an object that is attached to Gateways to its plan. Returns whether all its rules are broken.
 fn attached(
     object: &Object,
     closed: &ClosedSections,
     settings: &Settings,
     reader: &mut Reader<'_>,
     plan: &mut RoutePlan,
-) -> usize {
+) -> bool {
     let mut outcomes = outcomes(object, closed, &[], settings, reader);
     if let Some(desired) = reader.replaced(&object.key) {
         today::give_way(&mut outcomes, desired, settings);
@@ -80,7 +78,8 @@ fn attached(
         let routes = routes.collect();
         add(plan, index, outcome, routes);
     }
-    count
+    let invalid = plan.replaced.iter().filter(|replaced| replaced.class == Class::Invalid).count();
+    count > 0 && invalid == count
 }
 
 /// A route, the same route without policy settings, and what it has from routes that delegate to it.

@@ -421,6 +421,7 @@ impl Place<'_> {
 pub(super) fn precedence(object: &Object, rule: usize, entry: usize, ranked: &Ranked) -> Precedence {
     Precedence {
         lent: false,
+        above: Vec::new(),
         path: ranked.rank,
         any_method: ranked.matches.method.is_none(),
         headers: Reverse(ranked.matches.headers.len()),

@@ -538,6 +538,7 @@ impl Host<'_> {
     fn bare(&self, place: usize, name: String, section: &str, owner: &Object, matches: Match, action: Action) -> Route {
         let precedence = Precedence {
             lent: false,
+            above: Vec::new(),
             path: PathRank::Placed(place),
             any_method: true,
             headers: Reverse(0),

@@ -169,7 +169,7 @@ pub(super) fn tried(key: &ObjectKey, field: Field, piece: &Piece) -> Rendered {
     let settings = Settings::from([(field, piece.clone())]);
     let merged: Merged = merge(std::iter::once((key, &settings)));
     let mut route = empty(key);
-    fill(&merged, |variable| Some(variable.to_owned()), &mut route);
+    fill(&merged, |variable| Some(variable.to_owned()), false, &mut route);
     Rendered::new(route)
 }
 
@@ -186,6 +186,7 @@ fn empty(key: &ObjectKey) -> Route {
     };
     let precedence = Precedence {
         lent: false,
+        above: Vec::new(),
         path: PathRank::Last,
         any_method: true,
         headers: Reverse(0),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 
 use crate::outcome::policy::PolicyPlan;
-use crate::precedence::settings::{ACL, Piece, Settings};
+use crate::precedence::settings::{ACL, Field, Piece, Settings};
 
 /// Where the policies of a route are among those of the routes below it; the strictest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +28,19 @@ pub(super) struct InheritedPolicies<'a> {
     pub(super) namespace: Arc<str>,
     pub(super) policies: Vec<(ObjectKey, &'a Arc<PolicyPlan>)>,
     pub(super) priority: InheritedPriority,
+}
+
+impl InheritedPolicies<'_> {
+    /// Returns whether the policies set a field that comes before what a route of this namespace sets itself.
+    pub(super) fn precedes(&self, namespace: &str, field: Field) -> bool {
+        let is_first = |piece: &Piece| match self.priority {
+            InheritedPriority::Child => false,
+            InheritedPriority::Protections => *self.namespace != *namespace && PolicyPart::Protections.contains(piece),
+            InheritedPriority::Parent => true,
+        };
+        let enforceable = self.policies.iter().filter(|(_, plan)| plan.unenforceable.is_none());
+        enforceable.filter_map(|(_, plan)| plan.settings.get(field)).any(is_first)
+    }
 }
 
 /// The fields of a policy at one position of the order.

@@ -20,6 +20,7 @@ use crate::outcome::setting::{self, PolicySetting};
 use crate::precedence::attachment::Section;
 use crate::precedence::fill::fill;
 use crate::precedence::merge::{Merged, merge};
+use crate::precedence::settings::CORS;
 use crate::reader::Reader;
 
 /// Policies attached to a route object, in the order of their ranks.
@@ -45,6 +46,8 @@ pub(crate) struct OfRule {
     pub(crate) policy_settings: BTreeSet<PolicySetting>,
     /// The direct response that the rule references.
     pub(crate) answer: Option<(ObjectKey, FixedResponse)>,
+    /// Whether `cors` of a route above comes before the CORS filter of the rule.
+    pub(crate) is_cors_first: bool,
     /// References of the rule to missing objects.
     pub(crate) faults: Vec<Fault>,
 }
@@ -126,6 +129,7 @@ impl Attached<'_> {
         rule.merged = merge(all.enforceable().iter().map(|(key, settings)| (*key, &**settings)));
         let plan = |wanted: &ObjectKey| all.policies().find(|(key, _)| *key == wanted).map(|(_, plan)| &plan.settings);
         rule.policy_settings = setting::in_scope(&rule.merged.origins, plan);
+        rule.is_cors_first = self.inherited.iter().any(|level| level.precedes(&object.key.namespace, CORS));
         rule.keys = all.policies().map(|(key, _)| key.clone()).collect();
         rule
     }
@@ -186,7 +190,7 @@ impl OfRule {
             "rule_name" => Some(rule.clone()),
             _ => None,
         };
-        fill(&self.merged, known, route);
+        fill(&self.merged, known, self.is_cors_first, route);
     }
 }
 

@@ -18,7 +18,7 @@ use holdfast_envoy::features::token_bucket::{INTERVAL_MIN, TokenBucketSettings};
 
 use super::reading::Reading;
 use super::shape;
-use crate::precedence::settings::Piece;
+use crate::precedence::settings::{CORS, Piece};
 
 /// Conditions of retries.
 const RETRY_ON: [&str; 15] = [
@@ -197,7 +197,7 @@ fn retry(written: &written::Retry, spec: &TrafficSpec, reading: &mut Reading<'_,
 
 fn cors(written: &written::Cors, reading: &mut Reading<'_, '_>) {
     if written.disable.is_some() {
-        reading.piece("cors", Piece::Filters(vec![(Filter::Cors, Arc::new(Setting::Off))]));
+        reading.piece(CORS, Piece::Filters(vec![(Filter::Cors, Arc::new(Setting::Off))]));
         return;
     }
     let age = written.max_age.unwrap_or_else(|| MAX_AGE_DEFAULT.into());
@@ -215,7 +215,7 @@ fn cors(written: &written::Cors, reading: &mut Reading<'_, '_>) {
         ..CorsSettings::default()
     };
     reading.flaws("cors", cors.check());
-    reading.piece("cors", Piece::Filters(vec![(Filter::Cors, Arc::new(Setting::Cors(cors)))]));
+    reading.piece(CORS, Piece::Filters(vec![(Filter::Cors, Arc::new(Setting::Cors(cors)))]));
 }
 
 fn rate_limit(written: &LocalRateLimit, reading: &mut Reading<'_, '_>) {

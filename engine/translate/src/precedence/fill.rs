@@ -9,12 +9,14 @@ use holdfast_envoy::model::Route;
 use super::action::ActionSettings;
 use super::merge::Merged;
 
-/// Applies merged settings to a route.
-pub(crate) fn fill(merged: &Merged, known: impl Fn(&str) -> Option<String>, route: &mut Route) {
+/// Applies merged settings to a route. The route's own CORS settings come first, unless `is_cors_first`: then those of
+/// the policies do.
+pub(crate) fn fill(merged: &Merged, known: impl Fn(&str) -> Option<String>, is_cors_first: bool, route: &mut Route) {
     let mut filters = merged.filters();
-    if route.cors.is_some() {
-        // The rule's own settings come first.
-        filters.remove(&Filter::Cors);
+    match is_cors_first {
+        true => route.cors = None,
+        false if route.cors.is_some() => drop(filters.remove(&Filter::Cors)),
+        false => {}
     }
     route.filters = filters;
     route.guards = Guards { rule_auth: route.guards.rule_auth.take(), ..merged.guards() };

@@ -10,4 +10,4 @@ pub mod rank;
 pub mod settings;
 
 /// The reason of a fault for a unit that is closed because a policy cannot be enforced.
-pub(crate) const NOT_ENFORCED: &str = "PolicyNotEnforced";
+pub const NOT_ENFORCED: &str = "PolicyNotEnforced";

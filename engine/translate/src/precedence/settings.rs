@@ -23,6 +23,8 @@ pub type Field = &'static str;
 
 /// Field of access lists, the only field that is joined.
 pub(crate) const ACL: Field = "acl";
+/// The field of CORS settings.
+pub(crate) const CORS: Field = "cors";
 /// Field of external processing.
 pub(crate) const EXT_PROC: Field = "extProc";
 /// Field of OAuth2 logins.

@@ -1,25 +1,30 @@
 //! The rules that delegate to a route, up to routes that are attached to a Gateway.
 
+use std::sync::Arc;
+
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::http_route::HttpRule;
 use holdfast_api::apis::gateway::route::GatewayRoute;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
-use holdfast_envoy::model::Match;
+use holdfast_check::re2::Regexes;
+use holdfast_envoy::model::{Match, Precedence};
 use holdfast_graph::{ObjectKey, Role};
 
 use super::super::claims::claims;
 use super::super::{http, rule};
 use super::{
-    ABOVE_MAX, DELEGATIONS_MAX, DEPTH_MAX, accepts, flaws, is_attached, is_within, regexes, rule_of, unserved,
+    ABOVE_MAX, ALL_DELEGATIONS_MAX, DELEGATIONS_MAX, DEPTH_MAX, accepts, flaws, is_attached, regexes, rule_of, unserved,
 };
+use crate::narrowing::Ranked;
 use crate::outcome::claims::Parent;
 use crate::outcome::delegation::{RouteDelegation, RouteSelection};
 use crate::reader::Reader;
 
-/// The field of faults about all rules above a route together.
-const RULES: &str = "spec.rules";
+/// The field of faults about the routes above a route. Other objects are the cause, so that no rule is at fault, and the
+/// route is served without them: a route of another namespace must not keep it from becoming last valid.
+const ABOVE: &str = "spec.parentRefs";
 
 /// Returns the matches that delegate to a route, in the order of their precedence, and reports what is left out.
 pub(in super::super) fn of(
@@ -34,43 +39,18 @@ pub(in super::super) fn of(
         settings,
         reader,
         chain: vec![key.clone()],
-        examined: 0,
+        left: 0,
         cycle: None,
         is_deep: false,
         is_many: false,
     };
     let mut found = walk.above(object, route);
-    let DelegationWalk { cycle, is_deep, mut is_many, .. } = walk;
-    found.sort_by(|one, other| one.precedence.cmp(&other.precedence));
-    is_many |= found.len() > DELEGATIONS_MAX;
-    found.truncate(DELEGATIONS_MAX);
-    let mut report = |reason: &'static str, (field, message): (&'static str, String)| {
-        faults.push(Fault::new(key, Class::Invalid, field, reason, message));
-    };
-    if let Some(chain) = cycle {
-        let names: Vec<String> = chain.iter().map(ObjectKey::namespaced_name).collect();
-        let message =
-            format!("HTTPRoutes delegate to each other in a cycle, which is not served: {}", names.join(", "));
-        report("DelegationCycle", (RULES, message));
-    }
-    if is_deep {
-        let message = format!(
-            "more than {DEPTH_MAX} HTTPRoutes delegate to each other above the route; \
-             it is not served below these"
-        );
-        report("DelegationTooDeep", (RULES, message));
-    }
-    if is_many {
-        let message = format!(
-            "more than {DELEGATIONS_MAX} matches of other HTTPRoutes delegate to the route, or more than {ABOVE_MAX} \
-             HTTPRoutes are above it; it is not served below the rest"
-        );
-        report("TooManyDelegations", (RULES, message));
-    }
-    if let Some(unserved) = unserved(object).filter(|_| !found.is_empty()) {
-        report("UnsupportedValue", unserved);
+    walk.report(object, faults);
+    if let Some((field, message)) = unserved(object).filter(|_| !found.is_empty()) {
+        faults.push(Fault::new(key, Class::Invalid, field, "UnsupportedValue", message));
         found.clear();
     }
+    found.sort_by(|one, other| one.precedence.cmp(&other.precedence));
     for delegation in &found {
         if let Some((above, _)) = delegation.chain.last() {
             reader.edge(key, "", above, Role::Attaches);
@@ -84,7 +64,8 @@ struct DelegationWalk<'w, 'a> {
     reader: &'w mut Reader<'a>,
     /// The route, and the routes above it on the way that is followed.
     chain: Vec<ObjectKey>,
-    examined: usize,
+    /// The number of routes that may still be examined above the route at the beginning of this way.
+    left: usize,
     cycle: Option<Vec<ObjectKey>>,
     is_deep: bool,
     is_many: bool,
@@ -93,35 +74,53 @@ struct DelegationWalk<'w, 'a> {
 /// What a delegating route has itself.
 struct DelegatingBase {
     chain: Vec<(ObjectKey, usize)>,
-    within: Option<Match>,
+    /// The match that delegates to it; unset for an attached route.
+    from: Option<RouteDelegation>,
     parents: Vec<Parent>,
 }
 
+impl DelegatingBase {
+    /// Returns whether the delegating route has the requests of a match.
+    fn gives(&self, inner: &Match) -> bool {
+        self.from.as_ref().is_none_or(|from| from.gives(inner))
+    }
+}
+
 impl DelegationWalk<'_, '_> {
-    /// Returns the matches that delegate to a route.
+    /// Returns the matches that delegate to a route. Routes of others cannot displace what is above it already: each
+    /// route above has its own share of the limits, and those of its namespace and the older ones come first.
     fn above(&mut self, object: &Object, route: &GatewayRoute<HttpRule>) -> Vec<RouteDelegation> {
+        let is_start = self.chain.len() == 1;
+        let all = self.reader.delegating(object);
+        let accepted = all.into_iter().filter(|key| accepts(object, route, key));
+        let mut all: Vec<&Arc<Object>> = accepted.filter_map(|key| self.reader.object(&key)).collect();
+        all.sort_by_cached_key(|above| (above.key.namespace != object.key.namespace, above.age()));
+        self.is_many |= all.len() > ABOVE_MAX;
+        all.truncate(ABOVE_MAX);
+        let share = (ABOVE_MAX / all.len().max(1)).max(DEPTH_MAX);
         let mut found = Vec::new();
-        for key in self.reader.delegating(object) {
-            if !accepts(object, route, &key) {
+        for above in all {
+            if self.chain.contains(&above.key) {
+                // A cycle further above is reported at its members.
+                if self.chain.first() == Some(&above.key) {
+                    self.cycle.get_or_insert_with(|| self.chain.iter().chain([&above.key]).cloned().collect());
+                }
                 continue;
             }
-            if self.chain.contains(&key) {
-                self.cycle.get_or_insert_with(|| self.chain.iter().chain([&key]).cloned().collect());
-                continue;
+            if is_start {
+                self.left = share;
             }
-            self.examined += 1;
-            if self.examined > ABOVE_MAX || found.len() > DELEGATIONS_MAX {
+            let Some(left) = self.left.checked_sub(1) else {
                 self.is_many = true;
                 break;
-            }
-            let Some(above) = self.reader.object(&key) else { continue };
+            };
+            self.left = left;
             let bases = self.bases(above);
-            if !bases.is_empty() {
-                found.extend(delegations(object, above, &bases, self.settings));
-                // Each of these is multiplied by the matches of every route further down.
-                self.is_many |= found.len() > DELEGATIONS_MAX;
-                found.truncate(DELEGATIONS_MAX + 1);
-            }
+            let (more, is_cut) = delegations(object, above, &bases, self.settings);
+            found.extend(more);
+            // Each of these is multiplied by the matches of every route further down.
+            self.is_many |= is_cut || found.len() > ALL_DELEGATIONS_MAX;
+            found.truncate(ALL_DELEGATIONS_MAX);
         }
         found
     }
@@ -137,7 +136,7 @@ impl DelegationWalk<'_, '_> {
             let claims = claims.filter(|claims| !claims.anothers);
             let parents: Vec<Parent> = claims.into_iter().flat_map(|claims| claims.parents).collect();
             return match parents.iter().any(|parent| !parent.attachments.is_empty()) {
-                true => vec![DelegatingBase { chain: Vec::new(), within: None, parents }],
+                true => vec![DelegatingBase { chain: Vec::new(), from: None, parents }],
                 false => Vec::new(),
             };
         }
@@ -151,46 +150,135 @@ impl DelegationWalk<'_, '_> {
         self.chain.push(object.key.clone());
         let above = self.above(object, route);
         self.chain.pop();
-        let base = |RouteDelegation { chain, within, parents, .. }: RouteDelegation| DelegatingBase {
-            chain,
-            within: Some(within),
-            parents,
+        let base = |from: RouteDelegation| DelegatingBase {
+            chain: from.chain.clone(),
+            parents: from.parents.clone(),
+            from: Some(from),
         };
         above.into_iter().map(base).collect()
     }
+
+    /// Reports what is left out above a route.
+    fn report(self, object: &Object, faults: &mut Vec<Fault>) {
+        let mut report = |reason: &'static str, message: String| {
+            faults.push(Fault::new(&object.key, Class::Ignored, ABOVE, reason, message));
+        };
+        if let Some(chain) = self.cycle {
+            let names: Vec<String> = chain.iter().map(ObjectKey::namespaced_name).collect();
+            let message =
+                format!("HTTPRoutes delegate to each other in a cycle, which is not served: {}", names.join(", "));
+            report("DelegationCycle", message);
+        }
+        if self.is_deep {
+            let message = format!(
+                "more than {DEPTH_MAX} HTTPRoutes delegate to each other above the route; \
+                 it is not served below these"
+            );
+            report("DelegationTooDeep", message);
+        }
+        if self.is_many {
+            let message = format!(
+                "more than {DELEGATIONS_MAX} matches of one HTTPRoute, or {ALL_DELEGATIONS_MAX} of all, delegate to \
+                 the route, or more than {ABOVE_MAX} HTTPRoutes are above it; it is not served below the rest: name \
+                 the routes above in spec.parentRefs to exclude others"
+            );
+            report("TooManyDelegations", message);
+        }
+    }
 }
 
-/// Returns the matches of one route that delegate to another, with a few more than [`DELEGATIONS_MAX`] at most.
-fn delegations(object: &Object, above: &Object, bases: &[DelegatingBase], settings: &Settings) -> Vec<RouteDelegation> {
+/// Returns the matches of a route, of those rules that can be read; `None` if some cannot.
+fn written(object: &Object, regexes: &Regexes) -> Option<Vec<Ranked>> {
+    let Body::HttpRoute(route) = &object.body else { return None };
+    let rules = (0..route.rules.len()).map(|index| Some(http::read(index, rule_of(object, index)?, regexes).matches));
+    Some(rules.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+/// Returns the matches of one route that delegate to another, [`DELEGATIONS_MAX`] at most for each way to that route,
+/// and whether some are left out. Those without a match of the other route do not count; one of them is returned if there
+/// are no others, so that it can be reported.
+fn delegations(
+    object: &Object,
+    above: &Object,
+    bases: &[DelegatingBase],
+    settings: &Settings,
+) -> (Vec<RouteDelegation>, bool) {
+    let delegating = delegating(object, above, settings);
+    let own = written(object, &regexes(settings));
+    let (mut found, mut empty, mut is_cut) = (Vec::new(), None, false);
+    for base in bases {
+        let at = found.len();
+        for matched in delegating.iter().filter(|matched| base.gives(&matched.within)) {
+            let precedence = match &base.from {
+                Some(from) => matched.precedence.clone().below(&from.precedence),
+                None => matched.precedence.clone(),
+            };
+            let delegation = RouteDelegation {
+                chain: base.chain.iter().cloned().chain([(above.key.clone(), matched.precedence.rule)]).collect(),
+                within: matched.within.clone(),
+                kept: matched.kept.clone(),
+                precedence,
+                parents: base.parents.clone(),
+            };
+            let has_some = own.as_ref().is_none_or(|own| own.iter().any(|inner| delegation.gives(&inner.matches)));
+            match has_some {
+                false => drop(empty.get_or_insert(delegation)),
+                true if found.len() - at >= DELEGATIONS_MAX => {
+                    is_cut = true;
+                    break;
+                }
+                true => found.push(delegation),
+            }
+        }
+        is_cut |= found.len() > ALL_DELEGATIONS_MAX;
+        if is_cut && found.len() > ALL_DELEGATIONS_MAX {
+            break;
+        }
+    }
+    found.extend(empty.filter(|_| found.is_empty()));
+    (found, is_cut)
+}
+
+/// A match that delegates, without what is above its route.
+struct DelegatingMatch {
+    within: Match,
+    kept: Arc<[Match]>,
+    precedence: Precedence,
+}
+
+/// Returns the matches of one route that select another.
+fn delegating(object: &Object, above: &Object, settings: &Settings) -> Vec<DelegatingMatch> {
     let selections = RouteSelection::containing(&object.key, &object.metadata.labels);
     let regexes = regexes(settings);
     let Body::HttpRoute(route) = &above.body else { return Vec::new() };
-    let mut found = Vec::new();
-    for index in 0..route.rules.len() {
-        let Some(written) = rule_of(above, index) else { continue };
-        let mut references = written.backend_refs.iter().flatten();
-        let selects = references.any(|reference| {
+    let rules: Vec<(usize, &HttpRule, Vec<Ranked>, bool)> = (0..route.rules.len())
+        .filter_map(|index| {
+            let rule = rule_of(above, index)?;
+            let read = http::read(index, rule, &regexes);
+            Some((index, rule, read.matches, read.flaws.is_empty()))
+        })
+        .collect();
+    let all: Vec<(Precedence, &Match)> = rules
+        .iter()
+        .flat_map(|(index, _, matches, _)| {
+            matches.iter().enumerate().map(move |(entry, ranked)| (*index, entry, ranked))
+        })
+        .map(|(index, entry, ranked)| (rule::precedence(above, index, entry, ranked), &ranked.matches))
+        .collect();
+    let selects = |rule: &HttpRule| {
+        rule.backend_refs.iter().flatten().any(|reference| {
             RouteSelection::of(reference, &above.key.namespace).is_some_and(|selection| selections.contains(&selection))
-        });
-        if !selects {
+        })
+    };
+    let mut found = Vec::new();
+    for (index, written, matches, is_good) in &rules {
+        if !is_good || !selects(written) || !flaws(above, written, matches).is_empty() {
             continue;
         }
-        let read = http::read(index, written, &regexes);
-        if !read.flaws.is_empty() || !flaws(above, written, &read.matches).is_empty() {
-            continue;
-        }
-        for (entry, ranked) in read.matches.iter().enumerate() {
-            let inner =
-                |base: &&DelegatingBase| base.within.as_ref().is_none_or(|outer| is_within(&ranked.matches, outer));
-            if found.len() > DELEGATIONS_MAX {
-                return found;
-            }
-            found.extend(bases.iter().filter(inner).map(|base| RouteDelegation {
-                chain: base.chain.iter().cloned().chain([(above.key.clone(), index)]).collect(),
-                within: ranked.matches.clone(),
-                precedence: rule::precedence(above, index, entry, ranked),
-                parents: base.parents.clone(),
-            }));
+        for (precedence, within) in all.iter().filter(|(precedence, _)| precedence.rule == *index) {
+            let before = all.iter().filter(|(other, _)| other.rule != *index && other < precedence);
+            let kept = before.map(|(_, matches)| (*matches).clone()).collect();
+            found.push(DelegatingMatch { within: (*within).clone(), kept, precedence: precedence.clone() });
         }
     }
     found

@@ -5,7 +5,8 @@
 //! as other routes read their Gateway. So a broken route costs its siblings and the route above nothing.
 //!
 //! `children.rs` finds the rules that delegate to a route, `place.rs` serves it below them, and `rule.rs` answers the
-//! requests that no route takes. Nothing here gives a route requests that the rule above does not have.
+//! requests that no route takes. Nothing here gives a route requests that the rule above does not have: the routes below
+//! a match are served at the place of that match, so that what comes before it keeps its requests, with its policies.
 //!
 //! <https://kgateway.dev/docs/envoy/main/traffic-management/route-delegation/>
 
@@ -41,9 +42,13 @@ use crate::reader::Reader;
 
 /// Maximum number of HTTPRoutes above a route.
 pub(super) const DEPTH_MAX: usize = 8;
-/// Maximum number of rules and matches that delegate to one route.
+/// Maximum number of matches of one HTTPRoute that delegate to a route, for each way from a Gateway to that HTTPRoute.
 pub(super) const DELEGATIONS_MAX: usize = 64;
-/// Maximum number of HTTPRoutes that are examined above one route; a route that is reached twice counts twice.
+/// Maximum number of matches of all HTTPRoutes that delegate to a route, for each way from a Gateway.
+pub(super) const ALL_DELEGATIONS_MAX: usize = 256;
+/// Maximum number of HTTPRoutes that delegate to one route, and of all that are examined above it, a route that is
+/// reached twice counting twice. Each that delegates to the route has an equal share, and at least one of
+/// [`DEPTH_MAX`].
 pub(super) const ABOVE_MAX: usize = 256;
 
 /// Annotations about the precedence of policies between a route and those that it delegates to.

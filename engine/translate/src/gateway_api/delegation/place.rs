@@ -17,7 +17,6 @@ use holdfast_graph::ObjectKey;
 use super::super::route::{contested, outcomes, places};
 use super::super::rule::Outcome;
 use super::super::{claims, today};
-use super::is_within;
 use crate::outcome::claims::{Claims, Parent, names_route};
 use crate::outcome::delegation::{Delegated, RouteDelegation};
 use crate::outcome::route::{Places, RoutePlan};
@@ -27,7 +26,8 @@ use crate::reader::Reader;
 /// The parents of a route: the delegating HTTPRoute at one Gateway.
 type ParentsBelow = BTreeMap<(ObjectKey, ObjectKey), Parent>;
 
-/// Adds the routes of an object to its plan, below each rule that delegates to it. Returns the number of its rules.
+/// Adds the routes of an object to its plan, below each rule that delegates to it. Returns whether all its rules are
+/// broken wherever they are served.
 pub(in super::super) fn plan(
     object: &Object,
     claims: &Claims,
@@ -35,8 +35,8 @@ pub(in super::super) fn plan(
     settings: &Settings,
     reader: &mut Reader<'_>,
     plan: &mut RoutePlan,
-) -> usize {
-    let mut below = RoutesBelow { taken: BTreeMap::new(), outside: BTreeSet::new(), parents: ParentsBelow::new() };
+) -> bool {
+    let mut below = RoutesBelow::default();
     let mut count = 0;
     for delegation in &claims.delegations {
         let parents = parents_of(delegation, settings, reader);
@@ -51,8 +51,10 @@ pub(in super::super) fn plan(
             below.serve(delegation, &here, (index, outcome), plan);
         }
     }
+    plan.is_whole_below = (0..count).all(|index| below.whole.contains(&index) || !below.replaced.contains(&index));
+    let is_broken = count > 0 && (0..count).all(|index| below.invalid.contains(&index)) && !below.is_any_served;
     below.finish(object, plan);
-    count
+    is_broken
 }
 
 /// Returns the attachments of the route at the top, after the resolution of its conflicts.
@@ -65,11 +67,20 @@ fn parents_of(delegation: &RouteDelegation, settings: &Settings, reader: &mut Re
     delegation.parents.iter().map(contest).collect()
 }
 
+#[derive(Default)]
 struct RoutesBelow {
     /// The places of each match: index of the rule and of the match.
     taken: BTreeMap<(usize, usize), Places>,
-    /// The matches that are within no delegating match.
+    /// The matches that get no requests of any delegating match.
     outside: BTreeSet<(usize, usize)>,
+    /// The rules that are served as written somewhere.
+    whole: BTreeSet<usize>,
+    /// The rules that are replaced somewhere.
+    replaced: BTreeSet<usize>,
+    /// The rules that are broken somewhere.
+    invalid: BTreeSet<usize>,
+    /// Whether a rule is served somewhere that is not broken there.
+    is_any_served: bool,
     parents: ParentsBelow,
 }
 
@@ -121,9 +132,9 @@ impl RoutesBelow {
         let policies = (outcome.policies.clone(), outcome.of_policies.clone().unwrap_or_default());
         let mut served = Vec::new();
         for mut route in routes {
-            let bare = bare.next();
+            let mut bare = bare.next();
             let entry = (index, route.precedence.entry);
-            if !is_within(&route.matches, &delegation.within) {
+            if !delegation.gives(&route.matches) {
                 // A match that cannot be read is reported as such.
                 if !self.taken.contains_key(&entry) && !route.precedence.narrowed {
                     self.outside.insert(entry);
@@ -137,19 +148,38 @@ impl RoutesBelow {
             if let Some((above, rule)) = delegation.chain.last() {
                 route.name = names::delegated_route(&route.name, above, *rule).into();
             }
+            for form in [Some(&mut route), bare.as_mut()].into_iter().flatten() {
+                form.precedence = form.precedence.clone().below(&delegation.precedence);
+            }
             let delegated = Delegated { chain: delegation.chain.clone(), places, policies: policies.clone() };
             if !delegated.places.is_empty() {
                 served.push((route, bare, Some(Arc::new(delegated))));
             }
         }
+        self.note(index, &outcome, !served.is_empty());
         super::super::route::add(plan, index, outcome, served);
+    }
+
+    /// Notes how a rule is served below one delegating match.
+    fn note(&mut self, index: usize, outcome: &Outcome, is_served: bool) {
+        let class = outcome.replaced.as_ref().map(|replaced| replaced.class);
+        match class {
+            None if is_served => drop(self.whole.insert(index)),
+            None => {}
+            Some(_) => drop(self.replaced.insert(index)),
+        }
+        match class {
+            Some(Class::Invalid) => drop(self.invalid.insert(index)),
+            _ => self.is_any_served |= is_served,
+        }
     }
 
     fn finish(self, object: &Object, plan: &mut RoutePlan) {
         for (rule, entry) in self.outside {
             let field = format!("spec.{}.{}", ObjectSection::Rule(rule), at("matches", entry));
             let message = "no rule that delegates to the route has these requests, so that the match is not served: \
-                           it must be within the path, headers and query parameters of such a rule";
+                           it must be within the path, headers and query parameters of such a rule, and not within \
+                           those of a more specific rule beside it";
             plan.faults.push(Fault::new(&object.key, Class::Ignored, field, "OutsideOfParent", message));
         }
         let served: BTreeSet<(&ObjectKey, &ObjectKey)> = plan

@@ -69,10 +69,8 @@ pub(in super::super) fn translate(
     outcome.faults.extend(missing);
     let body = body_for(&settings.missing_backend_body, &object.key.kind);
     for (entry, ranked) in rule.matches.iter().enumerate() {
-        let mut route = place.route(entry, ranked, Action::Respond(FixedResponse::new(status, body.clone())));
-        // Routes with an equal match come first.
-        route.precedence.narrowed = true;
-        outcome.routes.push(route);
+        let action = Action::Respond(FixedResponse::new(status, body.clone()));
+        outcome.routes.push(place.route(entry, ranked, action));
     }
     outcome
 }
