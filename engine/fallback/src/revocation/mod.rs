@@ -175,7 +175,7 @@ impl Revocation<'_, '_> {
     /// Returns the current response of a route that is closed in the current translation as well.
     fn answered_today(&self, held: &Held<'_>) -> Option<FixedResponse> {
         let plan = self.inputs.translator.route(&names::object_of_route(held.route.name())?)?;
-        let rendered = held.current(&plan, &self.id.gateway)?;
+        let rendered = held.current(plan, &self.id.gateway)?;
         let replaced = plan.replaced.iter().any(|replaced| *replaced.section == *rendered.route.section);
         match &rendered.route.action {
             Action::Respond(response) if replaced => Some(response.clone()),
