@@ -39,7 +39,7 @@ use crate::cursor::Cursor;
 use crate::endpoints::endpoints_name;
 use crate::limits::{NAME_BYTES_MAX, NAMES_MAX};
 use crate::response::{Form, Response, VIRTUAL_HOST};
-use crate::split::HostChanges;
+use crate::split::{HostChanges, reads_host_name};
 use crate::view::{self, EnvoyResource};
 use crate::virtual_hosts::{AnswerMeaning, HostDeliveries, SentForm, WireVersion};
 use crate::{Outcome, ResourceType, Snapshot, Version};
@@ -508,9 +508,23 @@ impl Connection {
         // worst.
         let since = self.routed + 1;
         self.routed = self.now;
+        self.read_listeners(since);
         for kind in [ResourceType::Listener, ResourceType::Route] {
             let resources = self.newest.of(kind).clone();
             self.cursor_mut(kind).advance(&resources, since);
+        }
+    }
+
+    /// Looks for listeners that read the names of virtual hosts.
+    fn read_listeners(&mut self, since: u64) {
+        let listeners = self.newest.of(ResourceType::Listener);
+        let Some(hosts) = &mut self.hosts else { return };
+        if listeners.ptr_eq(&self.cursors[ResourceType::Listener as usize].seen) {
+            return;
+        }
+        let are_read = listeners.values().any(|listener| reads_host_name(&listener.body));
+        for name in hosts.names_are_read(are_read) {
+            self.cursor_mut(ResourceType::Route).resend(&name, since);
         }
     }
 

@@ -91,7 +91,7 @@ impl SplitRoutes {
     /// which are other names then.
     pub(crate) fn of(routes: &Resource) -> Option<Self> {
         let whole = routes.body.clone();
-        if whole.windows(READS_NAME.len()).any(|part| part == READS_NAME) {
+        if reads_host_name(&whole) {
             return None;
         }
         let (mut head, mut hosts) = (Vec::new(), Vec::new());
@@ -190,6 +190,11 @@ impl SplitRoutes {
     fn host_name(&self, host: &HostPart) -> &str {
         std::str::from_utf8(&self.whole[host.name.clone()]).unwrap_or_default()
     }
+}
+
+/// Returns whether a resource has a condition or an attribute that is the name of the virtual host.
+pub(crate) fn reads_host_name(body: &[u8]) -> bool {
+    body.windows(READS_NAME.len()).any(|part| part == READS_NAME)
 }
 
 /// Returns the name of the resource of a virtual host; Envoy requires this form.

@@ -24,6 +24,8 @@ use crate::{Resource, Version};
 pub(crate) struct HostDeliveries {
     /// Whether the client subscribed to virtual hosts.
     subscribed: bool,
+    /// Whether a listener reads the names of hosts.
+    names_are_read: bool,
     /// Route configurations that the client reported when it connected, and was not sent since.
     reported: BTreeMap<String, WireVersion>,
     /// Virtual hosts that the client may have beside the ones in `held`, by the names of their resources: it reported them
@@ -140,10 +142,19 @@ impl HostDeliveries {
         accepted.into_iter().filter(|nonce| self.is_complete(*nonce)).collect()
     }
 
+    /// Records whether a listener reads the names of hosts, for example in conditions of its access log. Separate hosts
+    /// have other names, so that all route configurations are sent whole then. Returns the ones to send again.
+    pub(crate) fn names_are_read(&mut self, are_read: bool) -> Vec<Arc<str>> {
+        let were_read = std::mem::replace(&mut self.names_are_read, are_read);
+        let divided = self.held.iter().filter(|(_, held)| are_read && !were_read && !matches!(held, HeldRoutes::Whole));
+        divided.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Begins a delivery, and returns what to send.
     pub(crate) fn begin(&mut self, routes: &Resource, nonce: u64) -> SentForm {
         let held = self.held_of(routes);
-        let split = if matches!(held, HeldRoutes::Whole) { None } else { routes.split() };
+        let stays_whole = self.names_are_read || matches!(held, HeldRoutes::Whole);
+        let split = if stays_whole { None } else { routes.split() };
         let has_hosts = matches!(held, HeldRoutes::Reported | HeldRoutes::Split(_));
         let has_hosts = has_hosts && self.subscribed && !self.removed.remove(&routes.name);
         if matches!(held, HeldRoutes::Nothing) {
@@ -170,7 +181,8 @@ impl HostDeliveries {
 
     /// Records the removal of route configurations.
     pub(crate) fn remove<'a>(&mut self, names: impl Iterator<Item = &'a Arc<str>>) {
-        self.removed.extend(names.filter(|name| self.held.contains_key(*name)).cloned());
+        let known = names.filter(|name| self.held.contains_key(*name) || self.reported.contains_key(&***name));
+        self.removed.extend(known.cloned());
     }
 
     /// Handles the answer to a response with route configurations.

@@ -427,3 +427,30 @@ fn settings_for_all_hosts_are_sent_together_with_the_hosts_and_stay_whole() {
     envoy.finish(&open);
     assert!(envoy.held[TABLES[0]].hosts.is_none(), "a change to separate hosts would have a moment without any host");
 }
+
+#[test]
+fn hosts_stay_together_where_a_listener_reads_their_names() {
+    let mut envoy = Envoy::new();
+    let open: BTreeMap<&str, Table> = [(TABLES[0], table([1, 2]))].into();
+    let publish = |envoy: &mut Envoy, listener: &str| {
+        let mut snapshot = Snapshot::default();
+        let resource = open[TABLES[0]].resource(TABLES[0]);
+        envoy.contents.insert(resource.version, (TABLES[0].to_owned(), open[TABLES[0]].clone()));
+        snapshot.insert(ResourceType::Route, resource);
+        let listener = Resource::new("l", listener.as_bytes().to_vec(), Origins::default());
+        snapshot.insert(ResourceType::Listener, Arc::new(listener));
+        envoy.connection.on_snapshot(snapshot);
+    };
+    publish(&mut envoy, "log if xds.virtual_host_name == 'a'");
+    envoy.subscribe(TABLES[0]);
+    envoy.finish(&open);
+    assert!(envoy.held[TABLES[0]].hosts.is_none());
+    let mut other = Envoy::new();
+    publish(&mut other, "log if xds.route_name == 'a'");
+    other.subscribe(TABLES[0]);
+    other.finish(&open);
+    assert!(other.held[TABLES[0]].hosts.is_some());
+    publish(&mut other, "log if xds.virtual_host_name == 'a'");
+    other.finish(&open);
+    assert!(other.held[TABLES[0]].hosts.is_none(), "a listener that begins to read names makes them whole");
+}
