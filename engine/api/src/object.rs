@@ -32,10 +32,10 @@ pub struct Metadata {
     /// When standalone mode first read the object, as the number of a reading: a higher number is a younger object. 0
     /// for objects of an API server, which have a creation time.
     pub incarnation: u64,
-    /// The labels.
-    pub labels: BTreeMap<String, String>,
+    /// The labels; all versions of an object in memory share them.
+    pub labels: Arc<BTreeMap<String, String>>,
     /// The annotations, without those over a kibibyte.
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: Arc<BTreeMap<String, String>>,
 }
 
 impl Metadata {

@@ -75,7 +75,7 @@ fn a_change_without_effect_publishes_nothing() {
     let mut events = testing::events(BASE);
     for event in &mut events {
         let Event::Applied(object, _) = event else { panic!("all objects decode") };
-        object.metadata.annotations.insert("note".into(), "changed".into());
+        Arc::make_mut(&mut object.metadata.annotations).insert("note".into(), "changed".into());
         object.metadata.generation += 1;
     }
     assert!(engine.handle(events).is_empty());

@@ -452,7 +452,10 @@ mod tests {
         let (back, longest) = with(&|metadata| metadata.uid = "u".repeat(TEXT_BYTES_MAX).into());
         assert_eq!(back, longest);
         assert_eq!(with(&|metadata| metadata.uid = "u".repeat(TEXT_BYTES_MAX + 1).into()).0, None);
-        assert_eq!(with(&|metadata| drop(metadata.labels.insert("l".into(), "x".repeat(PAYLOAD_BYTES_MAX)))).0, None);
+        assert_eq!(
+            with(&|metadata| metadata.labels = Arc::new([("l".into(), "x".repeat(PAYLOAD_BYTES_MAX))].into())).0,
+            None
+        );
         for created in [i64::MIN, i64::MAX] {
             assert_eq!(with(&|metadata| metadata.created = Some(created)).0, None);
         }

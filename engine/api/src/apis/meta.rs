@@ -59,8 +59,8 @@ impl RawMetadata {
             generation: self.generation.unwrap_or(0),
             created: self.creation_timestamp.map(|time| time.0.as_second()),
             incarnation: 0,
-            labels: self.labels.unwrap_or_default(),
-            annotations,
+            labels: self.labels.unwrap_or_default().into(),
+            annotations: annotations.into(),
         }
     }
 }

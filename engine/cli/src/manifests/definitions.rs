@@ -57,9 +57,14 @@ impl Definitions {
             let definition = ManifestDefinition { kept, place: place.clone(), index, entry: entry.clone() };
             let definitions = self.by_key.entry(entry.key.clone()).or_default();
             let at = definitions.partition_point(|other| other.rank() < definition.rank());
+            if definitions.is_empty() {
+                // Nearly all objects have one definition.
+                definitions.reserve_exact(1);
+            }
             definitions.insert(at, definition);
             keys.push(entry.key.clone());
         }
+        keys.shrink_to_fit();
         self.touched.extend(keys.iter().cloned());
         if !keys.is_empty() {
             self.by_place.insert(place.clone(), keys);

@@ -64,10 +64,26 @@ struct StoredIncarnations {
 struct Life {
     incarnation: u64,
     generation: i64,
-    content: String,
+    /// Hash of the content, in hexadecimal digits.
+    #[serde(with = "hexadecimal")]
+    content: [u8; 16],
     /// The file that the object was read from; empty if an earlier version of Holdfast wrote the record.
     #[serde(default)]
-    file: String,
+    file: Arc<str>,
+}
+
+/// The form of a hash in the file. A text that is none is no content that an object has.
+mod hexadecimal {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(hash: &[u8; 16], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:032x}", u128::from_be_bytes(*hash)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 16], D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Ok(u128::from_str_radix(&text, 16).unwrap_or_default().to_be_bytes())
+    }
 }
 
 /// A further line of the file.
@@ -132,8 +148,7 @@ impl Incarnations {
     /// The identity of an object that has none itself.
     pub fn meet(&mut self, entry: &ManifestEntry) -> ObjectIdentity {
         let name = entry.key.to_string();
-        let content: String = entry.content.iter().map(|byte| format!("{byte:02x}")).collect();
-        let file = entry.source.file.to_string();
+        let (content, file) = (entry.content, entry.source.file.clone());
         let life = match self.kept.objects.get(&name) {
             Some(life) if life.content == content => Life { file, ..life.clone() },
             Some(life) => Life { incarnation: life.incarnation, generation: life.generation + 1, content, file },

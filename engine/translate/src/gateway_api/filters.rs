@@ -181,7 +181,7 @@ fn read(index: usize, filter: &Filter, paths: &[&PathMatch], filters: &mut Filte
             Some(mirror) => {
                 let fraction = mirror.fraction.as_ref().map(|fraction| (fraction.numerator, fraction.denominator));
                 match RequestShare::read(mirror.percent, fraction) {
-                    Ok(share) => filters.mirrors.push((index, mirror.clone(), share)),
+                    Ok(share) => filters.mirrors.push((index, (**mirror).clone(), share)),
                     Err(flaw) => flaws.push(below("requestMirror", flaw)),
                 }
             }

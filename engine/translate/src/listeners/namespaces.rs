@@ -73,7 +73,7 @@ pub(crate) fn is_among(
             let found = reader.object(&key);
             let is_known = found.is_some();
             let mut labels = match found {
-                Some(namespace) => namespace.metadata.labels.clone(),
+                Some(namespace) => BTreeMap::clone(&namespace.metadata.labels),
                 // Its labels are not known.
                 None if reader.is_unreadable(&key) => return false,
                 // Manifest files need not contain every namespace, so in standalone mode a missing namespace has only

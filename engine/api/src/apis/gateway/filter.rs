@@ -11,36 +11,37 @@ use gateway_api::httproutes::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A filter. The field that belongs to its type must be set, and no other.
+/// A filter. The field that belongs to its type must be set, and no other: each field is in an allocation of its own, so
+/// that a filter does not have the size of all of them.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteFilter {
     /// CORS.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cors: Option<HttpRouteRulesFiltersCors>,
+    pub cors: Option<Box<HttpRouteRulesFiltersCors>>,
     /// A reference to a filter of an implementation.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub extension_ref: Option<HttpRouteRulesFiltersExtensionRef>,
+    pub extension_ref: Option<Box<HttpRouteRulesFiltersExtensionRef>>,
     /// External authorization, a field of the experimental channel.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub external_auth: Option<ExternalAuth>,
+    pub external_auth: Option<Box<ExternalAuth>>,
     /// Header changes of requests.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_header_modifier: Option<HttpRouteRulesFiltersRequestHeaderModifier>,
+    pub request_header_modifier: Option<Box<HttpRouteRulesFiltersRequestHeaderModifier>>,
     /// Copies of requests.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_mirror: Option<HttpRouteRulesFiltersRequestMirror>,
+    pub request_mirror: Option<Box<HttpRouteRulesFiltersRequestMirror>>,
     /// A redirect.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_redirect: Option<HttpRouteRulesFiltersRequestRedirect>,
+    pub request_redirect: Option<Box<HttpRouteRulesFiltersRequestRedirect>>,
     /// Header changes of responses.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub response_header_modifier: Option<HttpRouteRulesFiltersResponseHeaderModifier>,
+    pub response_header_modifier: Option<Box<HttpRouteRulesFiltersResponseHeaderModifier>>,
     /// The type.
     pub r#type: FilterType,
     /// A rewrite of host and path.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub url_rewrite: Option<HttpRouteRulesFiltersUrlRewrite>,
+    pub url_rewrite: Option<Box<HttpRouteRulesFiltersUrlRewrite>>,
 }
 
 /// The type of a filter.

@@ -310,7 +310,10 @@ fn rules_of<R: RouteRule>(value: Option<Value>, found: &mut Found) -> Option<Vec
     let why = match (over, rules.is_empty()) {
         (true, _) => too_many_rules(),
         (false, true) => "must have at least one rule; omit the field for a rule that matches all requests".to_owned(),
-        (false, false) => return Some(rules),
+        (false, false) => {
+            rules.shrink_to_fit();
+            return Some(rules);
+        }
     };
     found.invalid("spec.rules", &why);
     // An empty list has no field that protects; rules over the limit are not read.

@@ -92,18 +92,20 @@ impl Together {
             } else if *r#type == FilterType::ExtensionRef {
                 all.extensions.insert(String::new());
             }
-            if let Some(RequestHeaders { add: _, remove, set }) = request_header_modifier {
+            if let Some(RequestHeaders { add: _, remove, set }) = request_header_modifier.as_deref() {
                 all.removed.extend(names(remove.iter().flatten().map(String::as_str)));
                 all.removed.extend(names(set.iter().flatten().map(|header| header.name.as_str())));
             }
-            if let Some(ResponseHeaders { add: _, remove, set }) = response_header_modifier {
+            if let Some(ResponseHeaders { add: _, remove, set }) = response_header_modifier.as_deref() {
                 all.withheld.extend(names(remove.iter().flatten().map(String::as_str)));
                 all.set_in_responses.extend(names(set.iter().flatten().map(|header| header.name.as_str())));
             }
-            if let Some(Redirect { scheme, hostname: _, path: _, port: _, status_code: _ }) = request_redirect {
+            if let Some(Redirect { scheme, hostname: _, path: _, port: _, status_code: _ }) =
+                request_redirect.as_deref()
+            {
                 all.https |= *scheme == Some(Scheme::Https);
             }
-            if let Some(Rewrite { hostname, path: _ }) = url_rewrite {
+            if let Some(Rewrite { hostname, path: _ }) = url_rewrite.as_deref() {
                 all.host |= hostname.is_some();
             }
         }
