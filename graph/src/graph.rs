@@ -1,6 +1,6 @@
 //! Dependency graph: the edges that translation recorded. Other modules compute which nodes a failure reaches.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use petgraph::Direction;
@@ -8,7 +8,10 @@ use petgraph::stable_graph::{NodeIndex, StableDiGraph};
 use petgraph::visit::EdgeRef;
 use serde::{Deserialize, Serialize};
 
-use crate::{ObjectKey, Role};
+use crate::{ObjectKey, Role, text};
+
+/// Number of sections of an object up to which their list has no spare room.
+const FEW_SECTIONS: usize = 8;
 
 /// An object, or a section of it (a rule, a listener); effects propagate by section.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -22,12 +25,12 @@ pub struct Node {
 impl Node {
     /// Returns the node of a whole object.
     pub fn whole(key: ObjectKey) -> Self {
-        Self { key, section: Arc::from("") }
+        Self { key, section: Arc::default() }
     }
 
     /// Returns the node of a section of an object.
     pub fn section(key: ObjectKey, section: impl Into<Arc<str>>) -> Self {
-        Self { key, section: section.into() }
+        Self { key, section: text::shared(section.into()) }
     }
 }
 
@@ -49,8 +52,9 @@ pub struct Edge {
 #[derive(Debug, Default)]
 pub struct Graph {
     graph: StableDiGraph<Node, Role>,
-    index: HashMap<ObjectKey, BTreeMap<Arc<str>, NodeIndex>>,
-    readers: HashMap<ObjectKey, Vec<Edge>>,
+    /// The sections of each object, sorted by name.
+    index: HashMap<ObjectKey, Vec<(Arc<str>, NodeIndex)>>,
+    readers: HashMap<ObjectKey, Box<[Edge]>>,
 }
 
 impl Graph {
@@ -58,7 +62,7 @@ impl Graph {
     pub fn replace(&mut self, reader: &ObjectKey, mut edges: Vec<Edge>) {
         edges.sort_unstable();
         edges.dedup();
-        if self.readers.get(reader).is_some_and(|old| *old == edges) {
+        if self.readers.get(reader).is_some_and(|old| **old == *edges) {
             return;
         }
         for old in self.readers.remove(reader).unwrap_or_default() {
@@ -69,7 +73,7 @@ impl Graph {
             self.graph.add_edge(from, to, edge.role);
         }
         if !edges.is_empty() {
-            self.readers.insert(reader.clone(), edges);
+            self.readers.insert(reader.clone(), edges.into());
         }
     }
 
@@ -78,7 +82,14 @@ impl Graph {
             return found;
         }
         let added = self.graph.add_node(node.clone());
-        self.index.entry(node.key.clone()).or_default().insert(node.section.clone(), added);
+        let sections = self.index.entry(node.key.clone()).or_default();
+        if let Err(at) = position(sections, &node.section) {
+            // Most objects have one or two sections.
+            if sections.len() < FEW_SECTIONS {
+                sections.reserve_exact(1);
+            }
+            sections.insert(at, (node.section.clone(), added));
+        }
         added
     }
 
@@ -103,7 +114,7 @@ impl Graph {
 
     /// Returns the edges that the translation of `reader` recorded, in order.
     pub fn read_by(&self, reader: &ObjectKey) -> &[Edge] {
-        self.readers.get(reader).map_or(&[], Vec::as_slice)
+        self.readers.get(reader).map_or(&[], |edges| edges)
     }
 
     /// Returns the first `most` of the objects that read this object, in order.
@@ -125,7 +136,9 @@ impl Graph {
 
     fn forget(&mut self, node: &Node) {
         let Some(sections) = self.index.get_mut(&node.key) else { return };
-        sections.remove(&node.section);
+        if let Ok(at) = position(sections, &node.section) {
+            sections.remove(at);
+        }
         if sections.is_empty() {
             self.index.remove(&node.key);
         }
@@ -133,12 +146,13 @@ impl Graph {
 
     /// Returns the index of a node, if any edge begins or ends at it.
     pub(crate) fn find(&self, node: &Node) -> Option<NodeIndex> {
-        self.index.get(&node.key)?.get(&node.section).copied()
+        let sections = self.index.get(&node.key)?;
+        sections.get(position(sections, &node.section).ok()?).map(|(_, index)| *index)
     }
 
     /// Returns the nodes of the whole object and of all its sections at which edges begin or end.
     pub(crate) fn nodes_of(&self, key: &ObjectKey) -> impl Iterator<Item = NodeIndex> {
-        self.index.get(key).into_iter().flat_map(|sections| sections.values().copied())
+        self.index.get(key).into_iter().flat_map(|sections| sections.iter().map(|(_, index)| *index))
     }
 
     /// Returns the node at an index, or `None` where the index is free.
@@ -155,6 +169,11 @@ impl Graph {
     pub(crate) fn dependencies(&self, index: NodeIndex) -> impl Iterator<Item = (NodeIndex, Role)> {
         self.graph.edges_directed(index, Direction::Outgoing).map(|edge| (edge.target(), *edge.weight()))
     }
+}
+
+/// Returns the position of a section, or where it would be.
+fn position(sections: &[(Arc<str>, NodeIndex)], section: &Arc<str>) -> Result<usize, usize> {
+    sections.binary_search_by(|(known, _)| known.cmp(section))
 }
 
 #[cfg(test)]

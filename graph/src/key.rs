@@ -1,17 +1,30 @@
 //! Identity of an object.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text;
+
 /// Identity of a Kubernetes object: group, kind, namespace and name.
 ///
+/// A key has the size of a pointer, and cloning increments one reference count: every object is named by many edges,
+/// inputs and resources, which share one key. The parts are read as fields.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ObjectKey(Arc<KeyParts>);
+
+/// The parts of a key.
+///
 /// The namespace is empty for cluster-scoped objects, the group for the core group. The version is not part of the key:
-/// the same object may be read in several versions. Cloning increments four reference counts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ObjectKey {
+/// the same object may be read in several versions.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct KeyParts {
     /// API group, for example `gateway.networking.k8s.io`.
     pub group: Arc<str>,
     /// Kind, for example `HTTPRoute`.
@@ -22,6 +35,59 @@ pub struct ObjectKey {
     pub name: Arc<str>,
 }
 
+impl Deref for ObjectKey {
+    type Target = KeyParts;
+
+    fn deref(&self) -> &KeyParts {
+        &self.0
+    }
+}
+
+/// A part of a shared key can be changed: the other owners keep the key as it was.
+impl DerefMut for ObjectKey {
+    fn deref_mut(&mut self) -> &mut KeyParts {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl PartialEq for ObjectKey {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl Eq for ObjectKey {}
+
+impl PartialOrd for ObjectKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ObjectKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+    }
+}
+
+impl Hash for ObjectKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+/// Writes the parts as those of one struct.
+impl fmt::Debug for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectKey")
+            .field("group", &self.group)
+            .field("kind", &self.kind)
+            .field("namespace", &self.namespace)
+            .field("name", &self.name)
+            .finish()
+    }
+}
+
 impl ObjectKey {
     /// Returns a key of its four parts.
     pub fn new(
@@ -30,7 +96,8 @@ impl ObjectKey {
         namespace: impl Into<Arc<str>>,
         name: impl Into<Arc<str>>,
     ) -> Self {
-        Self { group: group.into(), kind: kind.into(), namespace: namespace.into(), name: name.into() }
+        let (group, kind) = (text::shared(group.into()), text::shared(kind.into()));
+        Self(Arc::new(KeyParts { group, kind, namespace: text::shared(namespace.into()), name: name.into() }))
     }
 
     /// Returns `namespace/name`, or the name only for a cluster-scoped object.
@@ -71,6 +138,23 @@ impl FromStr for ObjectKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_of_a_part_leaves_other_owners_of_the_key_alone() {
+        let key = ObjectKey::new("gateway.networking.k8s.io", "HTTPRoute", "shop", "cart");
+        let mut changed = key.clone();
+        changed.namespace = "other".into();
+        assert_eq!((&*key.namespace, &*changed.namespace), ("shop", "other"));
+        assert!(changed != key && changed < key);
+    }
+
+    #[test]
+    fn keys_have_the_size_of_a_pointer_and_share_their_repeated_parts() {
+        assert_eq!(size_of::<ObjectKey>(), size_of::<usize>());
+        let [one, other] = ["cart", "basket"].map(|name| ObjectKey::new("example.com", "HTTPRoute", "shop", name));
+        assert!(Arc::ptr_eq(&one.group, &other.group) && Arc::ptr_eq(&one.kind, &other.kind));
+        assert!(Arc::ptr_eq(&one.namespace, &other.namespace));
+    }
 
     #[test]
     fn display_names_group_kind_namespace_and_name() {

@@ -20,7 +20,7 @@ impl From<&ObjectKey> for KeyForm {
 
 impl From<&KeyForm> for ObjectKey {
     fn from(KeyForm([group, kind, namespace, name]): &KeyForm) -> Self {
-        Self { group: group.clone(), kind: kind.clone(), namespace: namespace.clone(), name: name.clone() }
+        Self::new(group.clone(), kind.clone(), namespace.clone(), name.clone())
     }
 }
 

@@ -7,6 +7,7 @@ pub mod certificates;
 pub mod containment;
 pub mod placeholder;
 pub mod port;
+pub mod sparse;
 pub mod table;
 
 use std::cmp::{Ordering, Reverse};
@@ -18,6 +19,7 @@ use holdfast_api::object::Age;
 use holdfast_graph::{ObjectKey, Origins};
 use placeholder::Placeholder;
 use port::Transport;
+use sparse::Sparse;
 
 use crate::features::body_format::ResponseBodyFormat;
 use crate::features::chain::ChainFilter;
@@ -59,20 +61,20 @@ pub struct Route {
     /// The action on matching requests.
     pub action: Action,
     /// Header changes of requests.
-    pub request_headers: HeaderEdits,
+    pub request_headers: Sparse<HeaderEdits>,
     /// Header changes of responses.
-    pub response_headers: HeaderEdits,
+    pub response_headers: Sparse<HeaderEdits>,
     /// The CORS policy.
-    pub cors: Option<CorsSettings>,
+    pub cors: Option<Box<CorsSettings>>,
     /// The allow or deny list of client addresses.
     pub ip_filter: Option<IpFilter>,
     /// The local rate limit.
-    pub rate_limit: Option<LocalLimit>,
+    pub rate_limit: Option<Box<LocalLimit>>,
     /// Rewriting of cookies that backends set.
     pub cookies: Vec<CookieRewrite>,
     /// Settings that need a filter in the chain: external authorization, JWT authentication, global rate limits and
     /// others.
-    pub guards: Guards,
+    pub guards: Sparse<Guards>,
     /// Filter settings of policies.
     pub filters: Filters,
     /// Prefix of the route's statistics; no statistics where unset.
@@ -105,13 +107,13 @@ impl Route {
             matches,
             placeholder: None,
             action,
-            request_headers: HeaderEdits::default(),
-            response_headers: HeaderEdits::default(),
+            request_headers: Sparse::default(),
+            response_headers: Sparse::default(),
             cors: None,
             ip_filter: None,
             rate_limit: None,
             cookies: Vec::new(),
-            guards: Guards::default(),
+            guards: Sparse::default(),
             filters: Filters::new(),
             stat_prefix: None,
             tracing: None,
@@ -144,7 +146,7 @@ impl Route {
         let edits = [&self.request_headers, &self.response_headers];
         literal
             && matches!(&self.action, Action::Respond(response) if response.format.is_none())
-            && edits.into_iter().all(|edits| *edits == HeaderEdits::default())
+            && edits.into_iter().all(|edits| edits.is_empty())
             && self.cors.is_none()
             && self.ip_filter.is_none()
             && self.rate_limit.is_none()
@@ -161,7 +163,7 @@ impl Route {
 
     /// Returns the guards at a listener; `None` where requests are only redirected to TLS.
     pub fn guards_at(&self, listener: ListenerContext) -> Option<&Guards> {
-        Some(&self.guards).filter(|_| self.secure_port_at(listener).is_none())
+        Some(&*self.guards).filter(|_| self.secure_port_at(listener).is_none())
     }
 }
 
@@ -169,11 +171,11 @@ impl Route {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostSettings {
     /// The local rate limit of all routes together.
-    pub rate_limit: Option<LocalLimit>,
+    pub rate_limit: Option<Box<LocalLimit>>,
     /// Filter settings of policies.
     pub filters: Filters,
     /// Settings that need a filter in the chain.
-    pub guards: Guards,
+    pub guards: Sparse<Guards>,
 }
 
 /// The order of routes in a host, as Gateway API specifies it; the first match wins.
@@ -221,17 +223,21 @@ impl Precedence {
         let Self { lent: _, above: _, path, any_method, headers, query, narrowed, age, rule, entry, kind } = self;
         (path, any_method, headers, query, narrowed, age, rule, entry, kind)
     }
-}
 
-impl Ord for Precedence {
-    fn cmp(&self, other: &Self) -> Ordering {
+    /// Compares the positions of two routes, without regard to whether their claims are those of an earlier version.
+    pub fn cmp_of_equal_claims(&self, other: &Self) -> Ordering {
         let levels = |one: &Self| one.above.len() + 1;
         let own = self.above.iter().chain([self]).map(Self::own);
         let others = other.above.iter().chain([other]).map(Self::own);
         let differing = own.zip(others).map(|(own, others)| own.cmp(&others)).find(|order| order.is_ne());
         // What is below a match comes before the match itself.
-        let deeper = || levels(other).cmp(&levels(self));
-        self.lent.cmp(&other.lent).then_with(|| differing.unwrap_or_else(deeper))
+        differing.unwrap_or_else(|| levels(other).cmp(&levels(self)))
+    }
+}
+
+impl Ord for Precedence {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.lent.cmp(&other.lent).then_with(|| self.cmp_of_equal_claims(other))
     }
 }
 
@@ -411,9 +417,9 @@ pub struct WeightedBackend {
     /// The weight; a backend of weight 0 gets no requests.
     pub weight: u32,
     /// Header changes of requests to this backend.
-    pub request_headers: HeaderEdits,
+    pub request_headers: Sparse<HeaderEdits>,
     /// Header changes of responses from this backend.
-    pub response_headers: HeaderEdits,
+    pub response_headers: Sparse<HeaderEdits>,
     /// The host that the backend receives.
     pub host: Option<Arc<str>>,
     /// Rewriting of cookies that this backend sets; it takes precedence over that of the route.

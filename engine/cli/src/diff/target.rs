@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use holdfast_api::apis::{KINDS, Kind, ResourceScope};
 use holdfast_graph::ObjectKey;
+use holdfast_graph::key::KeyParts;
 
 use crate::nearest::nearest;
 use crate::printable::plain;
@@ -33,7 +34,7 @@ impl FromStr for DiffTarget {
 /// `HTTPRoute/shop/cart`, which `from_str` reads.
 impl fmt::Display for DiffTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ObjectKey { kind, namespace, name, .. } = &self.0;
+        let KeyParts { kind, namespace, name, .. } = &*self.0;
         match namespace.is_empty() {
             true => write!(f, "{kind}/{name}"),
             false => write!(f, "{kind}/{namespace}/{name}"),

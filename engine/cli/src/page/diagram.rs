@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_fallback::view::Identity;
+use holdfast_graph::key::KeyParts;
 use holdfast_graph::{Affected, ObjectKey};
 use maud::{Markup, html};
 
@@ -113,6 +114,6 @@ fn corner(column: i64, row: i64) -> (i64, i64) {
 
 /// Returns the identity of an object of which only the key is known.
 pub(super) fn identity(key: &ObjectKey) -> Identity {
-    let ObjectKey { group, kind, namespace, name } = key.clone();
+    let KeyParts { group, kind, namespace, name } = KeyParts::clone(key);
     Identity { group, kind, namespace, name, ..Identity::default() }
 }

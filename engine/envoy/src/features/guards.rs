@@ -7,7 +7,7 @@
 //! unchanged.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use envoy_types::pb::envoy::config::route::v3::FilterConfig;
 use envoy_types::pb::google::protobuf::Any;
@@ -21,6 +21,7 @@ use super::jwt::RouteJwt;
 use super::oauth2::RouteOAuth2;
 use super::rate_limit::GlobalLimit;
 use crate::encode::any;
+use crate::model::sparse::Blank;
 
 /// Kinds of guards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,6 +69,13 @@ pub struct Above {
     in_force: BTreeSet<Arc<str>>,
     /// Filters that this level replaces or disables.
     replaced: BTreeSet<Arc<str>>,
+}
+
+impl Blank for Guards {
+    fn blank() -> &'static Self {
+        static BLANK: LazyLock<Guards> = LazyLock::new(Guards::default);
+        &BLANK
+    }
 }
 
 impl Guards {

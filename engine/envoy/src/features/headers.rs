@@ -1,11 +1,12 @@
 //! Header modification: setting, adding and removing request and response headers.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use envoy_types::pb::envoy::config::core::v3::{HeaderValue, HeaderValueOption};
 
 use super::Flaw;
+use crate::model::sparse::Blank;
 
 /// Maximum number of entries in one list; equal to the limit in the CRD.
 pub const ENTRIES_MAX: usize = 16;
@@ -23,6 +24,13 @@ pub struct HeaderEdits {
     pub add_formatted: Vec<(Arc<str>, Arc<str>)>,
     /// Headers that are removed.
     pub remove: Vec<Arc<str>>,
+}
+
+impl Blank for HeaderEdits {
+    fn blank() -> &'static Self {
+        static BLANK: LazyLock<HeaderEdits> = LazyLock::new(HeaderEdits::default);
+        &BLANK
+    }
 }
 
 impl HeaderEdits {
@@ -118,5 +126,7 @@ fn pairs<'a>(
             Err(fault) => flaws.push(Flaw::new(format!("{list}[{index}].name"), fault)),
         }
     }
+    // Most lists have one entry, and room for four until here.
+    read.shrink_to_fit();
     read
 }

@@ -107,7 +107,7 @@ impl HeldRoute<'_, '_, '_> {
         let meanwhile = meanwhile::proxy_goes_on(revocation, self.owner, held);
         plan.routes.iter().filter(|rendered| *rendered.route.name == *held.route.name()).any(|rendered| {
             let mut route = rendered.route.clone();
-            route.guards = route.guards.under(&of_gateway.levels);
+            route.guards = route.guards.under(&of_gateway.levels).into();
             held.route.is_guarded_as(&route, meanwhile)
         })
     }

@@ -3,7 +3,9 @@
 
 pub(crate) mod clients;
 pub mod connections;
+mod host;
 mod levels;
+mod placed;
 mod remotes;
 pub(crate) mod streams;
 
@@ -15,19 +17,20 @@ use clients::Open;
 use holdfast_envoy::encode::route::everything;
 use holdfast_envoy::encode::{self, names};
 use holdfast_envoy::features::chain::ChainFilter;
-use holdfast_envoy::features::filters::{self, Filters};
+use holdfast_envoy::features::filters::Filters;
 use holdfast_envoy::features::guards::Guards;
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_envoy::features::remote::Remote;
 use holdfast_envoy::features::upstream::ClientIdentity;
 use holdfast_envoy::model::table::{Host, TableName};
-use holdfast_envoy::model::{BackendCluster, FixedResponse, HostSettings, Precedence, ServicePort};
+use holdfast_envoy::model::{BackendCluster, FixedResponse, HostSettings, ServicePort};
 use holdfast_graph::{Content, Node, ObjectKey, Origins, visits};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use imbl::OrdMap;
 pub use levels::GatewayGuards;
-use levels::speaks;
 
+use self::host::{Base, HostState};
+use self::placed::PlacedRoute;
 use self::streams::{StreamTable, Streams};
 use super::lost_matches::{LostMatches, lost_matches};
 use super::{chains, placeholders, ports};
@@ -35,7 +38,7 @@ use crate::outcome::gateway::GatewayPlan;
 use crate::outcome::listener::{ListenerPlan, ListenerState};
 use crate::outcome::route::{Rendered, RoutePlace as Place, RoutePlan};
 use crate::policy::connections::Connections;
-use crate::policy::level::{Level, LevelPlan, Scope};
+use crate::policy::level::{LevelPlan, Scope};
 
 /// The status of a request for a host of another listener: the connection does not serve that host.
 ///
@@ -64,77 +67,6 @@ pub type Parts = Arc<[(Content, Arc<Rendered>)]>;
 
 /// The parts of a route configuration, by host. Cloning is cheap; the cost of a comparison depends on the differences.
 pub type Composition = OrdMap<Host, Parts>;
-
-/// A host of a table.
-#[derive(Clone, Debug, Default)]
-struct HostState {
-    /// Why the host exists even without routes; unset where only its routes require it.
-    base: Option<Base>,
-    routes: BTreeMap<Precedence, Arc<Rendered>>,
-    /// Routes with settings of listener and Gateway policies: the desired route and the served route.
-    with_policies: BTreeMap<Precedence, (Arc<Rendered>, Arc<Rendered>)>,
-    /// The policy levels that `with_policies` was computed from, the more specific first.
-    policy_levels: [Option<Arc<Level>>; 2],
-    /// Whether `with_policies` was computed without a required client certificate for backends.
-    lacks_client: bool,
-    /// The settings of the whole host.
-    settings: HostSettings,
-    /// The filters that its routes require.
-    filters: BTreeSet<ChainFilter>,
-    bytes: Bytes,
-    version: Option<Version>,
-    origins: Origins,
-}
-
-impl HostState {
-    /// Returns the routes with the settings of listener and Gateway policies, at a Gateway with this client certificate.
-    /// A served route of the last call is used again if neither the settings nor the route changed.
-    fn routes_under(&mut self, levels: &[Option<Arc<Level>>; 2], open: &Open<'_>) -> Vec<Arc<Rendered>> {
-        let mut before = std::mem::take(&mut self.with_policies);
-        let lacks_client = *open.identity == ClientIdentity::Unavailable;
-        if self.policy_levels != *levels || self.lacks_client != lacks_client {
-            before.clear();
-            self.policy_levels.clone_from(levels);
-            self.lacks_client = lacks_client;
-        }
-        let by_action = levels.each_ref().map(Option::as_ref);
-        if !speaks(&by_action) && !lacks_client {
-            return self.routes.values().cloned().collect();
-        }
-        let mut all = Vec::with_capacity(self.routes.len());
-        for (precedence, rendered) in &self.routes {
-            let known = before.get(precedence).filter(|(desired, _)| Arc::ptr_eq(desired, rendered));
-            let fresh = || open.served(rendered, &by_action);
-            let served = known.map_or_else(fresh, |(_, served)| served.clone());
-            self.with_policies.insert(precedence.clone(), (rendered.clone(), served.clone()));
-            all.push(served);
-        }
-        all
-    }
-
-    /// Returns the settings of the virtual host, including those of policies.
-    fn settings_under(&self, levels: &[Option<Arc<Level>>; 2]) -> HostSettings {
-        let mut settings = self.settings.clone();
-        if let [Some(own), all] = levels {
-            // The settings of an HTTPProxy for its host take precedence.
-            settings.filters.clone_from(&own.filters);
-            settings.guards = own.guards.under(all.iter().map(|all| &all.guards));
-            if settings.rate_limit.is_some() {
-                settings.filters.remove(&filters::Filter::LocalRateLimit);
-            }
-        }
-        settings
-    }
-}
-
-/// Reason for a host without routes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Base {
-    /// A listener owns the host.
-    Owned,
-    /// Another listener of the port owns the host.
-    Misdirected,
-}
 
 /// A route table.
 #[derive(Clone, Debug)]
@@ -246,7 +178,7 @@ impl Fleet {
     /// Returns its hosts with their tables, each with its routes in order.
     pub(crate) fn hosts_in_order(&self) -> impl Iterator<Item = (&TableName, &Host, impl Iterator<Item = &Rendered>)> {
         let hosts = self.tables.iter().flat_map(|(name, table)| table.hosts.iter().map(move |host| (name, host)));
-        hosts.map(|(name, (host, state))| (name, host, state.routes.values().map(|rendered| &**rendered)))
+        hosts.map(|(name, (host, state))| (name, host, state.desired()))
     }
 
     /// Returns the number of routes of a route object, at each of its hosts.
@@ -254,7 +186,7 @@ impl Fleet {
         let places = self.routes.get(key).into_iter().flat_map(|plan| &plan.places);
         let own: BTreeSet<_> = places.filter(|(gateway, _, _)| *gateway == self.key).collect();
         let hosts = own.into_iter().filter_map(|(_, table, host)| self.tables.get(table)?.hosts.get(host));
-        hosts.flat_map(|host| host.routes.values()).filter(|rendered| rendered.route.key == *key).count()
+        hosts.flat_map(HostState::desired).filter(|rendered| rendered.route.key == *key).count()
     }
 
     /// Returns the routes of connections of a listener; none where a policy closes the listener.
@@ -442,7 +374,7 @@ impl Fleet {
             }
             for (host, base) in bases {
                 if !table.hosts.contains_key(&host) {
-                    table.hosts.insert(host.clone(), HostState { base: Some(base), ..HostState::default() });
+                    table.hosts.insert(host.clone(), HostState::without_routes(base));
                     self.dirty_hosts.insert((name.clone(), host));
                 }
             }
@@ -495,7 +427,7 @@ impl Fleet {
                 |_| true,
                 |state, place| {
                     for (rendered, lent) in old.at(place) {
-                        state.routes.remove(&placed(rendered, lent));
+                        state.routes.remove(&PlacedRoute::new(rendered.clone(), lent));
                     }
                     if old.host != HostSettings::default() {
                         state.settings = HostSettings::default();
@@ -530,7 +462,9 @@ impl Fleet {
 
     fn put_routes(&mut self, new: &RoutePlan, at: impl Fn(&TableName) -> bool) {
         self.each_place(new, at, |state, place| {
-            state.routes.extend(new.at(place).map(|(rendered, lent)| (placed(rendered, lent), rendered.clone())));
+            for (rendered, lent) in new.at(place) {
+                state.routes.replace(PlacedRoute::new(rendered.clone(), lent));
+            }
             if new.host != HostSettings::default() {
                 state.settings.clone_from(&new.host);
             }
@@ -665,7 +599,7 @@ impl Fleet {
             return;
         }
         visits::routes(state.routes.len());
-        let lost = lost_matches(state.routes.values().map(|rendered| &**rendered));
+        let lost = lost_matches(state.desired());
         self.lost_matches.set(table_name, host, lost);
         let context = table.context;
         let served = state.routes_under(&levels, &open);
@@ -695,8 +629,8 @@ impl Fleet {
             routes.iter(),
             &settings,
         );
-        let guards = state.routes.values().filter_map(|rendered| rendered.route.guards_at(context));
-        let guards = guards.chain((!is_closed).then_some(&settings.guards));
+        let guards = state.desired().filter_map(|rendered| rendered.route.guards_at(context));
+        let guards = guards.chain((!is_closed).then_some(&*settings.guards));
         let filters: BTreeSet<ChainFilter> = guards.flat_map(Guards::filters).collect();
         if state.filters != filters {
             state.filters = filters;
@@ -705,7 +639,7 @@ impl Fleet {
         let version = Some(Version::of(&bytes));
         // Policies of the whole route configuration are in the origins of that resource.
         let of_policies = levels[0].iter().map(|level| &level.origins);
-        let origins = Origins::union(state.routes.values().map(|rendered| &rendered.route.origins).chain(of_policies));
+        let origins = Origins::union(state.desired().map(|rendered| &rendered.route.origins).chain(of_policies));
         if state.version != version || state.origins != origins {
             state.bytes = bytes;
             state.version = version;
@@ -772,13 +706,6 @@ fn in_order(contents: impl Iterator<Item = (Content, Node)>) -> Vec<(Content, No
     contents.sort_unstable();
     contents.dedup();
     contents
-}
-
-/// Returns the precedence of a route at a place. The place and the route may each be claimed by an earlier version
-/// only.
-fn placed(rendered: &Rendered, lent: bool) -> Precedence {
-    let own = &rendered.route.precedence;
-    Precedence { lent: lent || own.lent, ..own.clone() }
 }
 
 /// Decrements the number of users; returns true if no user is left.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
-use holdfast_graph::{ObjectKey, visits};
+use holdfast_graph::{ObjectKey, SortedSet, visits};
 
 use crate::httpproxy;
 use crate::outcome::claims::{self, Claims, ListenerId};
@@ -103,13 +103,13 @@ impl RoutePlans {
 /// The numbers of route objects at listeners.
 #[derive(Debug, Default)]
 pub(crate) struct AttachedRoutes {
-    listeners: HashMap<ObjectKey, BTreeSet<ListenerId>>,
+    listeners: HashMap<ObjectKey, SortedSet<ListenerId>>,
     pub(crate) counts: BTreeMap<ListenerId, i32>,
 }
 
 impl AttachedRoutes {
     /// Sets the listeners of a route object.
-    fn set(&mut self, key: &ObjectKey, listeners: BTreeSet<ListenerId>) {
+    fn set(&mut self, key: &ObjectKey, listeners: SortedSet<ListenerId>) {
         if self.listeners.get(key).map_or(listeners.is_empty(), |before| *before == listeners) {
             return;
         }
@@ -131,7 +131,7 @@ impl AttachedRoutes {
 }
 
 /// Returns the listeners to which a route object is attached.
-fn attached_at(key: &ObjectKey, plan: &RoutePlan, claims: Option<&Claims>) -> BTreeSet<ListenerId> {
+fn attached_at(key: &ObjectKey, plan: &RoutePlan, claims: Option<&Claims>) -> SortedSet<ListenerId> {
     // A TCPRoute or UDPRoute is attached also where an older one has all that the listener receives.
     let claims = claims.filter(|_| kinds::PORT_ROUTES.contains(&&*key.kind));
     let claimed = |index| claims.into_iter().flat_map(|claims| &claims.parents).find(|one| one.index == index);

@@ -25,7 +25,7 @@ use crate::reader::Reader;
 /// Result of translating a Gateway.
 pub(crate) enum Outcome {
     /// A Gateway of this controller that is served.
-    Served(GatewayPlan),
+    Served(Box<GatewayPlan>),
     /// A Gateway that is not served, with its fault: a missing class, a reserved name, or failed translation.
     NotServed(Fault),
     /// A deleted Gateway, or one of another controller.
@@ -35,7 +35,7 @@ pub(crate) enum Outcome {
 /// Translates a Gateway.
 pub(crate) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Outcome {
     if *key == of_proxies::key() {
-        return of_proxies::plan(settings, reader).map_or(Outcome::None, Outcome::Served);
+        return of_proxies::plan(settings, reader).map_or(Outcome::None, |plan| Outcome::Served(Box::new(plan)));
     }
     let Some(object) = reader.object(key) else { return Outcome::None };
     let Body::Gateway(gateway) = &object.body else { return Outcome::None };
@@ -44,7 +44,7 @@ pub(crate) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
             let message = "the name is reserved for the listeners of HTTPProxies; rename the Gateway";
             Outcome::NotServed(Fault::new(key, Class::Conflict, "metadata.name", "NameReserved", message))
         }
-        Owner::Us => Outcome::Served(serve(object, gateway, settings, reader)),
+        Owner::Us => Outcome::Served(Box::new(serve(object, gateway, settings, reader))),
         Owner::Another => Outcome::None,
         Owner::NoClass => {
             let message =
@@ -70,7 +70,7 @@ pub(crate) fn failed(key: &ObjectKey, before: Option<&GatewayPlan>) -> Outcome {
             plan.faults.push(fault);
             plan.faults.sort_unstable();
             plan.faults.dedup();
-            Outcome::Served(plan)
+            Outcome::Served(Box::new(plan))
         }
         None => Outcome::NotServed(fault),
     }

@@ -140,10 +140,12 @@ pub(crate) fn translate(
     for (entry, ranked) in rule.matches.iter().enumerate() {
         let mut route = place.route(entry, ranked, action.clone());
         if !cleared {
-            route.request_headers = rule.filters.request_headers.clone();
-            route.response_headers = rule.filters.response_headers.clone();
-            route.cors = rule.filters.cors.clone();
-            route.guards.rule_auth = rule_auth.clone();
+            route.request_headers = rule.filters.request_headers.clone().into();
+            route.response_headers = rule.filters.response_headers.clone().into();
+            route.cors = rule.filters.cors.clone().map(Box::new);
+            if rule_auth.is_some() {
+                route.guards.rule_auth.clone_from(&rule_auth);
+            }
             outcome.bare.extend(has_policies.then(|| route.clone()));
             attached.apply(object, rule.index, rule.name, &mut route);
         }

@@ -50,8 +50,8 @@ pub(crate) fn resolve(
             resolved.backends.push(WeightedBackend {
                 backend,
                 weight,
-                request_headers,
-                response_headers,
+                request_headers: request_headers.into(),
+                response_headers: response_headers.into(),
                 host: None,
                 cookies: Vec::new(),
             });

@@ -91,8 +91,8 @@ pub(super) fn find(
         found.backends.push(WeightedBackend {
             backend: Some(backend),
             weight,
-            request_headers: request.edits,
-            response_headers: response.edits,
+            request_headers: request.edits.into(),
+            response_headers: response.edits.into(),
             host: request.host,
             cookies: if cookies.is_empty() { cookies } else { together(route_cookies, &cookies) },
         });

@@ -103,7 +103,7 @@ pub(crate) fn plan(
         let closing = closed.get(key).and_then(|units| units.get(HOST)).map(|closing| &*closing.message);
         host.close(closing, if claim.closed { &claim.findings } else { &of_host }, &mut plan);
     } else {
-        plan.host.rate_limit = guard.ok().and_then(|guard| guard.local);
+        plan.host.rate_limit = guard.ok().and_then(|guard| guard.local).map(Box::new);
     }
     for (place, served) in served.iter().enumerate().filter(|_| !shut) {
         let Some(made) = made.get(served.index) else { continue };
@@ -454,12 +454,12 @@ impl Host<'_> {
         let ancestors: Origins = leaf.ancestors.iter().cloned().collect();
         route.origins = ancestors.with(leaf.owner.clone());
         if let Ok(made) = made {
-            route.request_headers = made.request_headers.clone();
-            route.response_headers = made.response_headers.clone();
-            route.cors.clone_from(&made.cors);
+            route.request_headers = made.request_headers.clone().into();
+            route.response_headers = made.response_headers.clone().into();
+            route.cors = made.cors.clone().map(Box::new);
             route.ip_filter.clone_from(&made.ip_filter);
-            route.rate_limit.clone_from(&made.rate_limit);
-            route.guards.clone_from(&made.guards);
+            route.rate_limit = made.rate_limit.clone().map(Box::new);
+            route.guards = made.guards.clone().into();
             route.cookies.clone_from(&made.cookies);
         }
         let insecure =

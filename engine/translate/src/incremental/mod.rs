@@ -3,15 +3,18 @@
 //! This room knows no object kind and no API: a unit `U` and an input `I` are only compared.
 
 pub(crate) mod guard;
+mod readers;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
+
+use self::readers::InputReaders;
 
 /// The units to translate, and the readers of each input. The order of units is the order of their translation.
 #[derive(Debug)]
 pub(crate) struct Incremental<U, I> {
-    readers: HashMap<I, HashSet<U>>,
-    reads: HashMap<U, Vec<I>>,
+    readers: HashMap<I, InputReaders<U>>,
+    reads: HashMap<U, Box<[I]>>,
     dirty: BTreeSet<U>,
 }
 
@@ -51,36 +54,33 @@ impl<U: Clone + Hash + Ord, I: Clone + Hash + Ord> Incremental<U, I> {
 
     /// Returns the units that read an input.
     pub(crate) fn readers(&self, input: &I) -> impl Iterator<Item = &U> + Clone + use<'_, U, I> {
-        self.readers.get(input).into_iter().flatten()
+        self.readers.get(input).into_iter().flat_map(InputReaders::iter)
     }
 
     /// Returns the inputs that a unit read.
     pub(crate) fn reads(&self, unit: &U) -> &[I] {
-        self.reads.get(unit).map(Vec::as_slice).unwrap_or_default()
+        self.reads.get(unit).map(|reads| &**reads).unwrap_or_default()
     }
 
     /// Records the inputs that a unit read.
     pub(crate) fn record(&mut self, unit: &U, mut reads: Vec<I>) {
         reads.sort_unstable();
         reads.dedup();
-        if self.reads.get(unit).is_some_and(|old| *old == reads) {
+        if self.reads.get(unit).is_some_and(|old| **old == *reads) {
             return;
         }
         self.forget(unit);
         for input in &reads {
             self.readers.entry(input.clone()).or_default().insert(unit.clone());
         }
-        self.reads.insert(unit.clone(), reads);
+        self.reads.insert(unit.clone(), reads.into());
     }
 
     /// Removes the recorded reads of a unit that is no longer needed.
     pub(crate) fn forget(&mut self, unit: &U) {
         for input in self.reads.remove(unit).unwrap_or_default() {
-            if let Some(readers) = self.readers.get_mut(&input) {
-                readers.remove(unit);
-                if readers.is_empty() {
-                    self.readers.remove(&input);
-                }
+            if self.readers.get_mut(&input).is_some_and(|readers| !readers.remove(unit)) {
+                self.readers.remove(&input);
             }
         }
     }

@@ -90,12 +90,32 @@ impl Parent {
     }
 }
 
+/// Removes the spare room of lists: most have one element, and room for four.
+pub(super) fn trim(parents: &mut Vec<Parent>) {
+    for parent in parents.iter_mut() {
+        for Attachment { listener: _, table: _, context: _, hosts, owned, lent } in &mut parent.attachments {
+            [hosts, owned, lent].into_iter().for_each(Vec::shrink_to_fit);
+        }
+        parent.attachments.shrink_to_fit();
+    }
+    parents.shrink_to_fit();
+}
+
 /// Returns whether a parentRef names an HTTPRoute.
 pub fn names_route(reference: &ParentRef) -> bool {
     reference.kind.as_deref() == Some(kinds::HTTP_ROUTE) && reference.group.as_deref().unwrap_or(GROUP) == GROUP
 }
 
 impl Claims {
+    /// Returns the claims without spare room in their lists, the form in which they are kept.
+    pub(crate) fn trimmed(mut self) -> Self {
+        trim(&mut self.parents);
+        self.delegations.shrink_to_fit();
+        self.faults.shrink_to_fit();
+        self.edges.shrink_to_fit();
+        self
+    }
+
     /// Returns every attachment of the route.
     pub fn attachments(&self) -> impl Iterator<Item = &Attachment> {
         self.parents.iter().flat_map(|parent| &parent.attachments)

@@ -15,10 +15,10 @@ use holdfast_envoy::features::remote::Remote;
 use holdfast_envoy::features::stream::Stream;
 use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_envoy::model::{Action, BackendCluster, HostSettings, Route, ServicePort};
-use holdfast_graph::{Content, Node, ObjectKey};
+use holdfast_graph::{Content, Node, ObjectKey, SortedSet};
 use holdfast_xds::Version;
 
-use super::claims::Parent;
+use super::claims::{self, Parent};
 use super::delegation::Delegated;
 use super::finding::Finding;
 use super::listener::Traffic;
@@ -149,7 +149,7 @@ impl StreamRoute {
 }
 
 /// Places of routes: Gateway, table, host.
-pub type Places = BTreeSet<RoutePlace>;
+pub type Places = SortedSet<RoutePlace>;
 
 /// A place of routes: Gateway, table, host.
 pub(crate) type RoutePlace = (ObjectKey, TableName, Host);
@@ -168,7 +168,7 @@ pub struct RoutePlan {
     /// The places among them that only an earlier version of the object claims.
     pub lent: Places,
     /// The backends that the routes use.
-    pub backends: BTreeSet<BackendCluster>,
+    pub backends: SortedSet<BackendCluster>,
     /// The faults.
     pub faults: Vec<Fault>,
     /// Rules that are replaced by a direct response, or left out.
@@ -193,6 +193,17 @@ pub struct RoutePlan {
 }
 
 impl RoutePlan {
+    /// Returns the plan without spare room in its lists, the form in which it is kept.
+    pub(crate) fn trimmed(mut self) -> Self {
+        claims::trim(&mut self.parents);
+        self.routes.shrink_to_fit();
+        self.faults.shrink_to_fit();
+        self.replaced.shrink_to_fit();
+        self.conditions.shrink_to_fit();
+        self.findings.shrink_to_fit();
+        self
+    }
+
     /// Returns the routes at a place, and whether only an earlier version claims the place.
     pub(crate) fn at<'p>(&'p self, place: &'p RoutePlace) -> impl Iterator<Item = (&'p Arc<Rendered>, bool)> {
         let lent = self.lent.contains(place);
@@ -211,7 +222,7 @@ impl RoutePlan {
 
     /// Returns the external services that the filters of its routes call.
     pub fn remotes(&self) -> BTreeSet<Remote> {
-        let guarded = self.routes.iter().map(|rendered| &rendered.route.guards).filter(|guards| !guards.is_empty());
+        let guarded = self.routes.iter().map(|rendered| &*rendered.route.guards).filter(|guards| !guards.is_empty());
         let filters: BTreeSet<ChainFilter> = guarded.flat_map(Guards::filters).collect();
         filters.iter().flat_map(ChainFilter::remotes).cloned().collect()
     }

@@ -10,8 +10,8 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use holdfast_api::object::Age;
-use holdfast_envoy::features::headers::HeaderEdits;
 use holdfast_envoy::features::redirect::ListenerContext;
+use holdfast_envoy::model::sparse::Sparse;
 use holdfast_envoy::model::{Action, Forward, Match, PathRank, Precedence, Route, WeightedBackend};
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Version;
@@ -175,12 +175,11 @@ pub(super) fn tried(key: &ObjectKey, field: Field, piece: &Piece) -> Rendered {
 
 /// Returns a route without backend.
 fn empty(key: &ObjectKey) -> Route {
-    let (request_headers, response_headers) = (HeaderEdits::default(), HeaderEdits::default());
     let nowhere = WeightedBackend {
         backend: None,
         weight: 1,
-        request_headers,
-        response_headers,
+        request_headers: Sparse::default(),
+        response_headers: Sparse::default(),
         host: None,
         cookies: Vec::new(),
     };

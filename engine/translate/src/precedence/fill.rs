@@ -19,7 +19,7 @@ pub(crate) fn fill(merged: &Merged, known: impl Fn(&str) -> Option<String>, is_c
         false => {}
     }
     route.filters = filters;
-    route.guards = Guards { rule_auth: route.guards.rule_auth.take(), ..merged.guards() };
+    route.guards = Guards { rule_auth: route.guards.rule_auth.clone(), ..merged.guards() }.into();
     let action = merged.action();
     let stat_prefix = action.stat_prefix.as_deref().and_then(|prefix| filled(prefix, &known)).map(Arc::from);
     ActionSettings { stat_prefix, ..action }.apply(route);

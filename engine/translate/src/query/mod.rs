@@ -101,7 +101,7 @@ impl Translator {
         match gateway::plan(key, &self.settings, &mut self.reader(Some(over), objects)) {
             Outcome::Served(mut plan) => {
                 self.close_listeners(key, &mut plan, over);
-                Some(plan)
+                Some(*plan)
             }
             Outcome::NotServed(_) | Outcome::None => None,
         }

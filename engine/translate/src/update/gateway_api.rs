@@ -43,7 +43,7 @@ impl Translator {
         self.gateway_api.edges.entry(key.clone()).or_default().0 = edges;
         self.gateway_api.link(key, run.graph);
         let (plan, not_served) = match seen {
-            gateway::Outcome::Served(plan) => (Some(Arc::new(plan)), None),
+            gateway::Outcome::Served(plan) => (Some(plan.into()), None),
             gateway::Outcome::NotServed(fault) => (None, Some(fault)),
             gateway::Outcome::None => (None, None),
         };
@@ -64,7 +64,7 @@ impl Translator {
         let before = self.gateway_api.claims.get(key);
         let claims = claims.unwrap_or_else(|| Some(claims::failed(key, before.map(|claims| &**claims))));
         let age = run.objects.get(key).map(|object| object.age());
-        self.set_claims(key, claims.zip(age).map(|(claims, age)| (Claims { edges, ..claims }, age)));
+        self.set_claims(key, claims.zip(age).map(|(claims, age)| (Claims { edges, ..claims }.trimmed(), age)));
     }
 
     /// Translates an HTTPRoute or GRPCRoute.
@@ -84,7 +84,7 @@ impl Translator {
         let before = self.routes.get(key).map(|plan| plan.gateways()).unwrap_or_default();
         let after = plan.as_ref().map(RoutePlan::gateways).unwrap_or_default();
         run.changes.gateways.extend(before.difference(&after).map(|gateway| (*gateway).clone()));
-        self.set_route(key, plan.map(Arc::new));
+        self.set_route(key, plan.map(|plan| Arc::new(plan.trimmed())));
     }
 
     pub(crate) fn set_plan(&mut self, key: &ObjectKey, plan: Option<Arc<GatewayPlan>>, changes: &mut Changes) {

@@ -285,7 +285,7 @@ impl Translator {
                 match read.0.flatten() {
                     Some((mut plan, certificates)) => {
                         self.close_listeners(&id.gateway, &mut plan, overlay);
-                        (Some(Arc::new(plan)), certificates)
+                        (Some(plan.into()), certificates)
                     }
                     None => (None, BTreeMap::new()),
                 }

@@ -47,7 +47,7 @@ pub(crate) fn lacks_services(fleet: &Fleet, plan: &RoutePlan) -> bool {
             let levels = fleet.levels_at(table, host);
             let of_levels = levels.iter().flatten().map(|level| &level.guards);
             let of_host = fleet.tables.get(table).and_then(|table| table.hosts.get(host));
-            let mut guards = of_levels.chain(of_host.map(|host| &host.settings.guards));
+            let mut guards = of_levels.chain(of_host.map(|host| &*host.settings.guards));
             guards.any(|guards| fleet.plan.identity().closes_guards(guards))
         })
 }

@@ -226,7 +226,7 @@ pub(super) fn with_policies(rendered: &Rendered, levels: &[Option<&Arc<Level>>])
     }
     let mut route = rendered.route.clone();
     levels.iter().flatten().for_each(|level| level.action.apply(&mut route));
-    route.guards = route.guards.under(levels.iter().flatten().map(|level| &level.guards));
+    route.guards = route.guards.under(levels.iter().flatten().map(|level| &level.guards)).into();
     (route != rendered.route).then(|| {
         let speaking = levels.iter().flatten().filter(|level| !level.action.is_empty() || !level.guards.is_empty());
         let of_levels =
