@@ -265,7 +265,7 @@ pub enum PathRank {
 }
 
 /// The conditions of a route on requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Match {
     /// The path.
     pub path: PathMatch,

@@ -24,6 +24,10 @@ pub struct RequestSet<'a> {
     beginnings: Vec<String>,
     /// The expression of the path, compiled on its first use; unset if it is not one.
     regex: OnceCell<Option<regex::Regex>>,
+    /// Whether the expression of the path is open-ended, once that was asked.
+    open_ended: OnceCell<bool>,
+    /// The expressions of the headers, then those of the query parameters, each compiled on its first use.
+    values: Vec<OnceCell<Option<regex::Regex>>>,
 }
 
 /// The paths of a match.
@@ -72,7 +76,9 @@ impl<'a> RequestSet<'a> {
     /// Prepares a match.
     pub fn new(matches: &'a Match) -> Self {
         let paths = PathSet::of(&matches.path);
-        Self { matches, paths, beginnings: paths.beginnings(), regex: OnceCell::new() }
+        let values = matches.headers.iter().chain(&matches.query).map(|_| OnceCell::new()).collect();
+        let (regex, open_ended) = (OnceCell::new(), OnceCell::new());
+        Self { matches, paths, beginnings: paths.beginnings(), regex, open_ended, values }
     }
 
     /// Returns whether every request of this match is a request of the other.
@@ -111,30 +117,22 @@ impl<'a> RequestSet<'a> {
     /// Returns whether the path is an expression that ends with `.*`, so that it matches every continuation of a text
     /// that it matches. An assertion such as `\b` may depend on the continuation.
     pub fn is_open_ended(&self) -> bool {
-        let PathSet::Regex(pattern) = self.paths else { return false };
-        let Ok(parsed) = regex_syntax::parse(pattern) else { return false };
-        let HirKind::Concat(parts) = parsed.kind() else { return false };
-        let has_assertions = parsed.properties().look_set().iter().any(|look| look != Look::Start);
-        !has_assertions
-            && parts.last().is_some_and(|last| match last.kind() {
-                HirKind::Repetition(all) => {
-                    all.min == 0 && all.max.is_none() && *all.sub == Hir::dot(Dot::AnyCharExceptLF)
-                }
-                _ => false,
-            })
+        *self.open_ended.get_or_init(|| matches!(self.paths, PathSet::Regex(pattern) if is_open_ended(pattern)))
     }
 
     /// Returns whether every request that fulfils the conditions of this match fulfils those of the other, apart from
     /// the path.
     pub fn are_conditions_within(&self, other: &Self) -> bool {
         let (inner, outer) = (self.matches, other.matches);
-        let all = |outer: &[NamedMatch], inner: &[NamedMatch]| {
-            outer.iter().all(|wanted| inner.iter().any(|known| implies(known, wanted)))
+        let (of_headers, of_query) = other.values.split_at(outer.headers.len().min(other.values.len()));
+        let all = |outer: &[NamedMatch], regexes: &[OnceCell<_>], inner: &[NamedMatch]| {
+            let mut outer = outer.iter().zip(regexes);
+            outer.all(|(wanted, regex)| inner.iter().any(|known| implies(known, wanted, regex)))
         };
         (outer.method.is_none() || outer.method == inner.method)
             && (!outer.grpc || inner.grpc)
-            && all(&outer.headers, &inner.headers)
-            && all(&outer.query, &inner.query)
+            && all(&outer.headers, of_headers, &inner.headers)
+            && all(&outer.query, of_query, &inner.query)
     }
 
     /// Returns whether no request has both matches.
@@ -179,18 +177,30 @@ fn is_below(path: &str, segments: &str) -> bool {
     path.strip_prefix(segments).is_some_and(|rest| rest.starts_with('/'))
 }
 
+/// Returns whether an expression ends with `.*` and has no assertions that depend on what follows.
+fn is_open_ended(pattern: &str) -> bool {
+    let Ok(parsed) = regex_syntax::parse(pattern) else { return false };
+    let HirKind::Concat(parts) = parsed.kind() else { return false };
+    let has_assertions = parsed.properties().look_set().iter().any(|look| look != Look::Start);
+    !has_assertions
+        && parts.last().is_some_and(|last| match last.kind() {
+            HirKind::Repetition(all) => all.min == 0 && all.max.is_none() && *all.sub == Hir::dot(Dot::AnyCharExceptLF),
+            _ => false,
+        })
+}
+
 /// Compiles an expression that matches whole texts.
 fn whole(pattern: &str) -> Option<regex::Regex> {
     regex::Regex::new(&format!("^(?:{pattern})$")).ok()
 }
 
-/// Returns whether a condition implies another.
-fn implies(known: &NamedMatch, wanted: &NamedMatch) -> bool {
+/// Returns whether a condition implies another, whose expression is compiled once.
+fn implies(known: &NamedMatch, wanted: &NamedMatch, compiled: &OnceCell<Option<regex::Regex>>) -> bool {
     let is_plain = |condition: &NamedMatch| !condition.inverted && !condition.missing_is_empty;
     let is_implied = || match (&known.value, &wanted.value) {
         (_, ValueMatch::Present) => true,
         (ValueMatch::Exact(text), ValueMatch::Regex(pattern)) => {
-            whole(pattern).is_some_and(|regex| regex.is_match(text))
+            compiled.get_or_init(|| whole(pattern)).as_ref().is_some_and(|regex| regex.is_match(text))
         }
         _ => false,
     };

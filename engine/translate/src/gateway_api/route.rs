@@ -196,7 +196,7 @@ pub(super) fn outcomes(
     let mut decoded = |index: usize, rule: ReadRule<'_>| match closing(closed, index) {
         Some(closing) => rule::closed(object, &rule, closing, attached.reach(rule.name), settings),
         None if delegation::delegates(object, rule.backends) => {
-            delegation::translate(object, rule, &attached, settings, reader)
+            delegation::translate(object, rule, (&attached, above), settings, reader)
         }
         None => rule::translate(object, rule, &attached, settings, reader),
     };

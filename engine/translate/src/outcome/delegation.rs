@@ -11,7 +11,6 @@ use holdfast_api::apis::gateway::http_route::HttpRule;
 use holdfast_api::apis::gateway::references::BackendRef;
 use holdfast_api::apis::gateway::route::{GatewayRoute, RouteRule as _, RuleEntry};
 use holdfast_api::apis::kinds;
-use holdfast_envoy::model::containment::RequestSet;
 use holdfast_envoy::model::{Match, Precedence};
 use holdfast_graph::ObjectKey;
 
@@ -92,22 +91,13 @@ pub struct RouteDelegation {
     /// The delegating routes with the index of the rule, the one that is attached to a Gateway first.
     pub chain: Vec<(ObjectKey, usize)>,
     /// The match of the last of these rules: only requests of it are served.
-    pub within: Match,
+    pub within: Arc<Match>,
     /// The matches of other rules of that route that come before this match: they keep their requests.
-    pub kept: Arc<[Match]>,
+    pub kept: Arc<[Arc<Match>]>,
     /// The position of this match among others.
     pub precedence: Precedence,
     /// The attachments of the first of these routes, before the resolution of conflicts.
     pub parents: Vec<Parent>,
-}
-
-impl RouteDelegation {
-    /// Returns whether the match gives its requests of a match below it to that match.
-    pub(crate) fn gives(&self, inner: &Match) -> bool {
-        let requests = RequestSet::new(inner);
-        let is_within = |outer: &Match| requests.is_within(&RequestSet::new(outer));
-        is_within(&self.within) && !self.kept.iter().any(is_within)
-    }
 }
 
 /// What a served route has from the routes that delegate to it.

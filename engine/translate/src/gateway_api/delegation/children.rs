@@ -1,5 +1,6 @@
 //! The rules that delegate to a route, up to routes that are attached to a Gateway.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
@@ -9,15 +10,16 @@ use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_check::re2::Regexes;
+use holdfast_envoy::model::containment::RequestSet;
 use holdfast_envoy::model::{Match, Precedence};
 use holdfast_graph::{ObjectKey, Role};
 
 use super::super::claims::claims;
 use super::super::{http, rule};
+use super::given::{self, PreparedMatches};
 use super::{
     ABOVE_MAX, ALL_DELEGATIONS_MAX, DELEGATIONS_MAX, DEPTH_MAX, accepts, flaws, is_attached, regexes, rule_of, unserved,
 };
-use crate::narrowing::Ranked;
 use crate::outcome::claims::Parent;
 use crate::outcome::delegation::{RouteDelegation, RouteSelection};
 use crate::reader::Reader;
@@ -79,13 +81,6 @@ struct DelegatingBase {
     parents: Vec<Parent>,
 }
 
-impl DelegatingBase {
-    /// Returns whether the delegating route has the requests of a match.
-    fn gives(&self, inner: &Match) -> bool {
-        self.from.as_ref().is_none_or(|from| from.gives(inner))
-    }
-}
-
 impl DelegationWalk<'_, '_> {
     /// Returns the matches that delegate to a route. Routes of others cannot displace what is above it already: each
     /// route above has its own share of the limits, and those of its namespace and the older ones come first.
@@ -98,7 +93,7 @@ impl DelegationWalk<'_, '_> {
         self.is_many |= all.len() > ABOVE_MAX;
         all.truncate(ABOVE_MAX);
         let share = (ABOVE_MAX / all.len().max(1)).max(DEPTH_MAX);
-        let mut found = Vec::new();
+        let (mut found, mut is_full) = (Vec::new(), false);
         for above in all {
             if self.chain.contains(&above.key) {
                 // A cycle further above is reported at its members.
@@ -115,11 +110,15 @@ impl DelegationWalk<'_, '_> {
                 break;
             };
             self.left = left;
+            if is_full {
+                continue;
+            }
             let bases = self.bases(above);
             let (more, is_cut) = delegations(object, above, &bases, self.settings);
             found.extend(more);
             // Each of these is multiplied by the matches of every route further down.
-            self.is_many |= is_cut || found.len() > ALL_DELEGATIONS_MAX;
+            is_full = found.len() > ALL_DELEGATIONS_MAX;
+            self.is_many |= is_cut || is_full;
             found.truncate(ALL_DELEGATIONS_MAX);
         }
         found
@@ -187,11 +186,12 @@ impl DelegationWalk<'_, '_> {
     }
 }
 
-/// Returns the matches of a route, of those rules that can be read; `None` if some cannot.
-fn written(object: &Object, regexes: &Regexes) -> Option<Vec<Ranked>> {
+/// Returns the matches of a route; `None` if some rules cannot be read.
+fn written(object: &Object, regexes: &Regexes) -> Option<Vec<Match>> {
     let Body::HttpRoute(route) = &object.body else { return None };
     let rules = (0..route.rules.len()).map(|index| Some(http::read(index, rule_of(object, index)?, regexes).matches));
-    Some(rules.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
+    let rules = rules.collect::<Option<Vec<_>>>()?;
+    Some(rules.into_iter().flatten().map(|ranked| ranked.matches).collect())
 }
 
 /// Returns the matches of one route that delegate to another, [`DELEGATIONS_MAX`] at most for each way to that route,
@@ -203,31 +203,41 @@ fn delegations(
     bases: &[DelegatingBase],
     settings: &Settings,
 ) -> (Vec<RouteDelegation>, bool) {
-    let delegating = delegating(object, above, settings);
-    let own = written(object, &regexes(settings));
     let (mut found, mut empty, mut is_cut) = (Vec::new(), None, false);
+    if bases.is_empty() {
+        return (found, is_cut);
+    }
+    let all = matches_of(above, settings);
+    let delegating = delegating(object, &all);
+    let own = written(object, &regexes(settings));
+    let with_rules = || all.matches.iter().map(|(precedence, matches)| (precedence.rule, &**matches));
+    let giving = own.map(|own| given::giving(with_rules(), &own));
+    let prepared = PreparedMatches::of(bases.iter().filter_map(|base| base.from.as_ref()));
+    let within = delegating.iter().map(|matched| RequestSet::new(&matched.within)).collect::<Vec<_>>();
     for base in bases {
         let at = found.len();
-        for matched in delegating.iter().filter(|matched| base.gives(&matched.within)) {
+        // What the delegating route itself has; unset for an attached route, which has all its requests.
+        let given = base.from.as_ref().and_then(|from| prepared.given(from));
+        let is_given = |requests: &RequestSet<'_>| given.as_ref().is_none_or(|given| given.contain(requests));
+        for (matched, _) in delegating.iter().zip(&within).filter(|(_, requests)| is_given(requests)) {
             let precedence = match &base.from {
                 Some(from) => matched.precedence.clone().below(&from.precedence),
                 None => matched.precedence.clone(),
             };
-            let delegation = RouteDelegation {
+            let delegation = || RouteDelegation {
                 chain: base.chain.iter().cloned().chain([(above.key.clone(), matched.precedence.rule)]).collect(),
                 within: matched.within.clone(),
                 kept: matched.kept.clone(),
                 precedence,
                 parents: base.parents.clone(),
             };
-            let has_some = own.as_ref().is_none_or(|own| own.iter().any(|inner| delegation.gives(&inner.matches)));
-            match has_some {
-                false => drop(empty.get_or_insert(delegation)),
+            match giving.as_ref().is_none_or(|giving| giving.contains(&matched.at)) {
+                false => drop(empty.get_or_insert_with(delegation)),
                 true if found.len() - at >= DELEGATIONS_MAX => {
                     is_cut = true;
                     break;
                 }
-                true => found.push(delegation),
+                true => found.push(delegation()),
             }
         }
         is_cut |= found.len() > ALL_DELEGATIONS_MAX;
@@ -239,47 +249,62 @@ fn delegations(
     (found, is_cut)
 }
 
+/// The matches of a route with rules that delegate.
+struct DelegatingRoute<'a> {
+    above: &'a Object,
+    /// The rules that can delegate.
+    rules: BTreeMap<usize, &'a HttpRule>,
+    /// The matches of all rules, in the order of their precedence.
+    matches: Vec<(Precedence, Arc<Match>)>,
+}
+
+/// Returns the matches of a route with rules that delegate.
+fn matches_of<'a>(above: &'a Object, settings: &Settings) -> DelegatingRoute<'a> {
+    let mut all = DelegatingRoute { above, rules: BTreeMap::new(), matches: Vec::new() };
+    let regexes = regexes(settings);
+    let Body::HttpRoute(route) = &above.body else { return all };
+    for index in 0..route.rules.len() {
+        let Some(rule) = rule_of(above, index) else { continue };
+        let read = http::read(index, rule, &regexes);
+        if read.flaws.is_empty() && flaws(above, rule, &read.matches).is_empty() {
+            all.rules.insert(index, rule);
+        }
+        all.matches.extend(
+            read.matches
+                .into_iter()
+                .enumerate()
+                .map(|(entry, ranked)| (rule::precedence(above, index, entry, &ranked), Arc::new(ranked.matches))),
+        );
+    }
+    all.matches.sort_by(|(one, _), (other, _)| one.cmp(other));
+    all
+}
+
 /// A match that delegates, without what is above its route.
 struct DelegatingMatch {
-    within: Match,
-    kept: Arc<[Match]>,
+    /// The index among all matches of the route.
+    at: usize,
+    within: Arc<Match>,
+    kept: Arc<[Arc<Match>]>,
     precedence: Precedence,
 }
 
-/// Returns the matches of one route that select another.
-fn delegating(object: &Object, above: &Object, settings: &Settings) -> Vec<DelegatingMatch> {
+/// Returns the matches of a route that select another one.
+fn delegating(object: &Object, all: &DelegatingRoute<'_>) -> Vec<DelegatingMatch> {
     let selections = RouteSelection::containing(&object.key, &object.metadata.labels);
-    let regexes = regexes(settings);
-    let Body::HttpRoute(route) = &above.body else { return Vec::new() };
-    let rules: Vec<(usize, &HttpRule, Vec<Ranked>, bool)> = (0..route.rules.len())
-        .filter_map(|index| {
-            let rule = rule_of(above, index)?;
-            let read = http::read(index, rule, &regexes);
-            Some((index, rule, read.matches, read.flaws.is_empty()))
-        })
-        .collect();
-    let all: Vec<(Precedence, &Match)> = rules
-        .iter()
-        .flat_map(|(index, _, matches, _)| {
-            matches.iter().enumerate().map(move |(entry, ranked)| (*index, entry, ranked))
-        })
-        .map(|(index, entry, ranked)| (rule::precedence(above, index, entry, ranked), &ranked.matches))
-        .collect();
     let selects = |rule: &HttpRule| {
         rule.backend_refs.iter().flatten().any(|reference| {
-            RouteSelection::of(reference, &above.key.namespace).is_some_and(|selection| selections.contains(&selection))
+            let selection = RouteSelection::of(reference, &all.above.key.namespace);
+            selection.is_some_and(|selection| selections.contains(&selection))
         })
     };
-    let mut found = Vec::new();
-    for (index, written, matches, is_good) in &rules {
-        if !is_good || !selects(written) || !flaws(above, written, matches).is_empty() {
-            continue;
-        }
-        for (precedence, within) in all.iter().filter(|(precedence, _)| precedence.rule == *index) {
-            let before = all.iter().filter(|(other, _)| other.rule != *index && other < precedence);
-            let kept = before.map(|(_, matches)| (*matches).clone()).collect();
-            found.push(DelegatingMatch { within: (*within).clone(), kept, precedence: precedence.clone() });
-        }
-    }
-    found
+    let selecting: BTreeSet<usize> =
+        all.rules.iter().filter(|(_, rule)| selects(rule)).map(|(index, _)| *index).collect();
+    let of_rules = all.matches.iter().enumerate().filter(|(_, (precedence, _))| selecting.contains(&precedence.rule));
+    let found = of_rules.map(|(at, (precedence, within))| {
+        let before = all.matches.iter().take(at).filter(|(other, _)| other.rule != precedence.rule);
+        let kept = before.map(|(_, matches)| matches.clone()).collect();
+        DelegatingMatch { at, within: within.clone(), kept, precedence: precedence.clone() }
+    });
+    found.collect()
 }

@@ -4,13 +4,14 @@
 //! The unit of translation, of fallback and of status is the route that is delegated to: it reads the routes above it
 //! as other routes read their Gateway. So a broken route costs its siblings and the route above nothing.
 //!
-//! `children.rs` finds the rules that delegate to a route, `place.rs` serves it below them, and `rule.rs` answers the
-//! requests that no route takes. Nothing here gives a route requests that the rule above does not have: the routes below
+//! `children.rs` finds the rules that delegate to a route, `given.rs` compares their requests with its matches, `place.rs`
+//! serves it below them, and `rule.rs` answers the requests that no route takes. Nothing here gives a route requests that the rule above does not have: the routes below
 //! a match are served at the place of that match, so that what comes before it keeps its requests, with its policies.
 //!
 //! <https://kgateway.dev/docs/envoy/main/traffic-management/route-delegation/>
 
 mod children;
+mod given;
 mod place;
 mod rule;
 
@@ -27,8 +28,7 @@ use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_check::re2::Regexes;
 use holdfast_envoy::features::Flaw;
-use holdfast_envoy::model::containment::RequestSet;
-use holdfast_envoy::model::{Match, PathMatch};
+use holdfast_envoy::model::PathMatch;
 use holdfast_graph::ObjectKey;
 
 pub(super) use self::place::plan;
@@ -76,11 +76,6 @@ fn accepts(object: &Object, route: &impl RouteView, above: &ObjectKey) -> bool {
         || parents.any(|parent| {
             is_named(parent.namespace.as_deref().unwrap_or(&object.key.namespace), &parent.name) && names_route(parent)
         })
-}
-
-/// Returns whether every request of a match is one of the match above it.
-fn is_within(inner: &Match, outer: &Match) -> bool {
-    RequestSet::new(inner).is_within(&RequestSet::new(outer))
 }
 
 /// Returns the field that keeps rules from delegating to a route, with the reason.

@@ -12,11 +12,13 @@ use holdfast_api::section::ObjectSection;
 use holdfast_api::settings::Settings;
 use holdfast_api::status::Condition;
 use holdfast_envoy::encode::names;
+use holdfast_envoy::model::containment::RequestSet;
 use holdfast_graph::ObjectKey;
 
 use super::super::route::{contested, outcomes, places};
 use super::super::rule::Outcome;
 use super::super::{claims, today};
+use super::given::{GivenRequests, PreparedMatches};
 use crate::outcome::claims::{Claims, Parent, names_route};
 use crate::outcome::delegation::{Delegated, RouteDelegation};
 use crate::outcome::route::{Places, RoutePlan};
@@ -38,7 +40,9 @@ pub(in super::super) fn plan(
 ) -> bool {
     let mut below = RoutesBelow::default();
     let mut count = 0;
+    let prepared = PreparedMatches::of(&claims.delegations);
     for delegation in &claims.delegations {
+        let Some(given) = prepared.given(delegation) else { continue };
         let parents = parents_of(delegation, settings, reader);
         let here: Places = parents.iter().flat_map(|parent| &parent.attachments).flat_map(places).collect();
         below.attach(object, delegation, parents);
@@ -48,7 +52,7 @@ pub(in super::super) fn plan(
         }
         count = outcomes.len();
         for (index, outcome) in outcomes.into_iter().enumerate() {
-            below.serve(delegation, &here, (index, outcome), plan);
+            below.serve((delegation, &given), &here, (index, outcome), plan);
         }
     }
     plan.is_whole_below = (0..count).all(|index| below.whole.contains(&index) || !below.replaced.contains(&index));
@@ -122,7 +126,7 @@ impl RoutesBelow {
     /// Adds the routes of a rule that are within a delegating match, at the places where no more specific match has them.
     fn serve(
         &mut self,
-        delegation: &RouteDelegation,
+        (delegation, given): (&RouteDelegation, &GivenRequests<'_>),
         here: &Places,
         (index, mut outcome): (usize, Outcome),
         plan: &mut RoutePlan,
@@ -134,7 +138,7 @@ impl RoutesBelow {
         for mut route in routes {
             let mut bare = bare.next();
             let entry = (index, route.precedence.entry);
-            if !delegation.gives(&route.matches) {
+            if !given.contain(&RequestSet::new(&route.matches)) {
                 // A match that cannot be read is reported as such.
                 if !self.taken.contains_key(&entry) && !route.precedence.narrowed {
                     self.outside.insert(entry);

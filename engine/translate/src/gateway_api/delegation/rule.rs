@@ -6,18 +6,18 @@
 use std::collections::BTreeSet;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::gateway::references::BackendRef;
 use holdfast_api::apis::gateway::route::RuleEntry;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::settings::{Settings, body_for};
+use holdfast_envoy::model::containment::RequestSet;
 use holdfast_envoy::model::{Action, FixedResponse};
 use holdfast_graph::{ObjectKey, Origins};
 
 use super::super::rule::{Outcome, Place, ReadRule, answering, broken, not_enforced, reported};
 use super::super::{http, weighted::BACKENDS_MAX};
-use super::{DEPTH_MAX, accepts, children, flaws, is_attached, is_within, regexes, rule_of, unserved};
+use super::{DEPTH_MAX, accepts, flaws, is_attached, regexes, rule_of, unserved};
 use crate::outcome::delegation::RouteSelection;
 use crate::outcome::route::Replaced;
 use crate::policy::route::Attached;
@@ -28,11 +28,11 @@ const NO_ROUTE: u16 = 404;
 /// The status where a reference has no route.
 const MISSING_ROUTE: u16 = 500;
 
-/// Translates a rule that delegates.
+/// Translates a rule that delegates, of a route that is itself below the rules `above`.
 pub(in super::super) fn translate(
     object: &Object,
-    rule: ReadRule<'_>,
-    attached: &Attached<'_>,
+    mut rule: ReadRule<'_>,
+    (attached, above): (&Attached<'_>, &[(ObjectKey, usize)]),
     settings: &Settings,
     reader: &mut Reader<'_>,
 ) -> Outcome {
@@ -45,7 +45,7 @@ pub(in super::super) fn translate(
     outcome.policies.extend(attached.keys.iter().cloned());
     let origins = attached.keys.iter().fold(Origins::one(object.key.clone()), |all, key| all.with(key.clone()));
     let place = Place { object, index: rule.index, name: rule.name, origins, is_guarded: true };
-    let mut found = rule.flaws;
+    let mut found = std::mem::take(&mut rule.flaws);
     found.extend(rule_of(object, rule.index).into_iter().flat_map(|written| flaws(object, written, &rule.matches)));
     if let Some(message) = reported(object, &field, &found, &mut outcome.faults) {
         return broken(place, &rule.matches, section, message, &answering(settings), outcome);
@@ -53,7 +53,7 @@ pub(in super::super) fn translate(
     if let Some((policy, why)) = &attached.closed {
         return not_enforced(place, &rule.matches, &attached, (policy, why), settings, outcome);
     }
-    let missing = missing(object, rule.index, rule.backends, settings, reader);
+    let missing = missing(object, &rule, above, settings, reader);
     let status = if missing.is_empty() { NO_ROUTE } else { MISSING_ROUTE };
     if let Some(first) = missing.first() {
         outcome.replaced = Some(Replaced {
@@ -78,18 +78,15 @@ pub(in super::super) fn translate(
 /// Returns the faults of references without a route.
 fn missing(
     object: &Object,
-    index: usize,
-    backends: &[BackendRef],
+    rule: &ReadRule<'_>,
+    above: &[(ObjectKey, usize)],
     settings: &Settings,
     reader: &mut Reader<'_>,
 ) -> Vec<Fault> {
-    let is_below = matches!(&object.body, Body::HttpRoute(route) if !is_attached(&**route));
-    let above = if is_below { children::of(object, settings, reader, &mut Vec::new()) } else { Vec::new() };
-    let mut around: BTreeSet<ObjectKey> =
-        above.iter().flat_map(|delegation| &delegation.chain).map(|(key, _)| key.clone()).collect();
-    around.insert(object.key.clone());
-    let depth = above.iter().map(|delegation| delegation.chain.len()).max().unwrap_or(0);
-    let parent = DelegatingRule { object, index, settings, around, depth };
+    let around = above.iter().map(|(key, _)| key).chain([&object.key]).collect();
+    let outer = rule.matches.iter().map(|ranked| RequestSet::new(&ranked.matches)).collect();
+    let parent = DelegatingRule { object, settings, around, depth: above.len(), outer };
+    let (index, backends) = (rule.index, rule.backends);
     let mut faults = Vec::new();
     for (entry, reference) in backends.iter().enumerate().take(BACKENDS_MAX) {
         let Some(selection) = RouteSelection::of(reference, &object.key.namespace) else { continue };
@@ -113,10 +110,11 @@ fn missing(
 /// A rule that delegates, with the routes that it must not delegate to.
 struct DelegatingRule<'a> {
     object: &'a Object,
-    index: usize,
     settings: &'a Settings,
-    around: BTreeSet<ObjectKey>,
+    around: BTreeSet<&'a ObjectKey>,
     depth: usize,
+    /// The matches of the rule.
+    outer: Vec<RequestSet<'a>>,
 }
 
 impl DelegatingRule<'_> {
@@ -142,14 +140,12 @@ impl DelegatingRule<'_> {
             return refused(&format!("cannot be served: {why}"));
         }
         let regexes = regexes(self.settings);
-        let outer = rule_of(self.object, self.index).map(|rule| http::read(self.index, rule, &regexes).matches);
-        let outer = outer.unwrap_or_default();
         let mut rules = route.rules.iter().enumerate();
         let has_some = rules.any(|(index, entry)| match entry {
-            RuleEntry::Decoded(rule) => http::read(index, rule, &regexes)
-                .matches
-                .iter()
-                .any(|inner| outer.iter().any(|outer| is_within(&inner.matches, &outer.matches))),
+            RuleEntry::Decoded(rule) => http::read(index, rule, &regexes).matches.iter().any(|inner| {
+                let inner = RequestSet::new(&inner.matches);
+                self.outer.iter().any(|outer| inner.is_within(outer))
+            }),
             RuleEntry::Broken { .. } => true,
         });
         if has_some { None } else { refused("has no match within the matches of the rule") }
