@@ -215,7 +215,8 @@ impl Precedence {
     pub fn below(self, above: &Self) -> Self {
         let mut all = above.above.clone();
         all.push(Self { lent: false, above: Vec::new(), ..above.clone() });
-        Self { above: all, ..self }
+        // What the object above has only because of an earlier version, the routes below it have only because of that.
+        Self { lent: self.lent || above.lent, above: all, ..self }
     }
 
     /// Returns the position without what is above it.

@@ -143,8 +143,10 @@ fn accounted(
         let routes: BTreeSet<&String> = should.keys().chain(has.keys()).collect();
         for route in routes.into_iter().filter(|route| should.get(*route) != has.get(*route)) {
             let reported = scope.decided.iter().any(|(node, decided)| {
-                let prefix = format!("{}/{}/", node.key.kind.to_ascii_lowercase(), node.key.namespaced_name());
-                decided.step != Step::Current && route.starts_with(&prefix)
+                let name = node.key.namespaced_name();
+                let is_own = route.starts_with(&format!("{}/{name}/", node.key.kind.to_ascii_lowercase()));
+                // A route below an HTTPRoute is where the served version of that one has it.
+                decided.step != Step::Current && (is_own || route.contains(&format!("/below/{name}/")))
             });
             // A route may also differ because of an object that it depends on.
             let dependant = scope

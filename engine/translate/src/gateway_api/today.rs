@@ -11,39 +11,61 @@ use holdfast_api::apis::gateway::route::{GatewayRoute, RuleEntry};
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_check::re2::Regexes;
-use holdfast_envoy::model::{Match, PathMatch, ValueMatch};
+use holdfast_envoy::model::{Match, PathMatch, Precedence, ValueMatch};
 use serde_json::Value;
 
 use super::rule::Outcome;
 use super::{grpc, http};
 use crate::narrowing::{self, Ranked};
 
+/// The claims of the desired version of a route, of which an earlier version is served.
+pub(super) struct DesiredClaims {
+    /// The matches that can be used.
+    claimed: Vec<Match>,
+    /// Whether a claim of each rule may be unusable.
+    falls_back: Vec<bool>,
+}
+
+impl DesiredClaims {
+    /// Reads the claims of a desired version; `None` for other kinds.
+    pub(super) fn of(desired: &Object, settings: &Settings) -> Option<Self> {
+        let regexes = Regexes::of_object(narrowing::limits(settings));
+        let today = match &desired.body {
+            Body::HttpRoute(route) => rules(
+                route,
+                |index, rule| http::read(index, rule, &regexes).matches,
+                |matches| http::salvage(matches, &regexes),
+            ),
+            Body::GrpcRoute(route) => rules(
+                route,
+                |index, rule| grpc::read(index, rule, &regexes).matches,
+                |matches| grpc::salvage(matches, &regexes),
+            ),
+            _ => return None,
+        };
+        let falls_back = today.iter().map(|matches| matches.iter().any(may_be_unusable)).collect();
+        let usable = today.into_iter().flatten().filter(|ranked| !ranked.narrowed);
+        Some(Self { claimed: usable.map(|ranked| ranked.matches).collect(), falls_back })
+    }
+
+    /// Ranks a match of a rule of the earlier version.
+    pub(super) fn rank(&self, index: usize, matches: &Match, precedence: &mut Precedence) {
+        if self.claimed.contains(matches) {
+            return;
+        }
+        match self.falls_back.get(index).is_some_and(|falls_back| *falls_back) {
+            true => precedence.narrowed = true,
+            false => precedence.lent = true,
+        }
+    }
+}
+
 /// Ranks the routes of an earlier version, one outcome for each rule, by the claims of the desired version.
 pub(crate) fn give_way(outcomes: &mut [Outcome], desired: &Object, settings: &Settings) {
-    let regexes = Regexes::of_object(narrowing::limits(settings));
-    let today = match &desired.body {
-        Body::HttpRoute(route) => rules(
-            route,
-            |index, rule| http::read(index, rule, &regexes).matches,
-            |matches| http::salvage(matches, &regexes),
-        ),
-        Body::GrpcRoute(route) => rules(
-            route,
-            |index, rule| grpc::read(index, rule, &regexes).matches,
-            |matches| grpc::salvage(matches, &regexes),
-        ),
-        _ => return,
-    };
-    let usable = today.iter().flatten().filter(|ranked| !ranked.narrowed);
-    let claimed: Vec<&Match> = usable.map(|ranked| &ranked.matches).collect();
-    for (index, outcome) in outcomes.iter_mut().enumerate() {
-        let falls_back = today.get(index).is_some_and(|matches| matches.iter().any(may_be_unusable));
-        let Outcome { routes, bare, .. } = outcome;
-        for route in routes.iter_mut().chain(bare).filter(|route| !claimed.contains(&&route.matches)) {
-            match falls_back {
-                true => route.precedence.narrowed = true,
-                false => route.precedence.lent = true,
-            }
+    let Some(today) = DesiredClaims::of(desired, settings) else { return };
+    for (index, Outcome { routes, bare, .. }) in outcomes.iter_mut().enumerate() {
+        for route in routes.iter_mut().chain(bare) {
+            today.rank(index, &route.matches, &mut route.precedence);
         }
     }
 }

@@ -15,6 +15,7 @@ use holdfast_envoy::model::{Match, Precedence};
 use holdfast_graph::{ObjectKey, Role};
 
 use super::super::claims::claims;
+use super::super::today::DesiredClaims;
 use super::super::{http, rule};
 use super::given::{self, PreparedMatches};
 use super::{
@@ -114,7 +115,8 @@ impl DelegationWalk<'_, '_> {
                 continue;
             }
             let bases = self.bases(above);
-            let (more, is_cut) = delegations(object, above, &bases, self.settings);
+            let desired = self.reader.replaced(&above.key).map(|desired| &**desired);
+            let (more, is_cut) = delegations(object, (above, desired), &bases, self.settings);
             found.extend(more);
             // Each of these is multiplied by the matches of every route further down.
             is_full = found.len() > ALL_DELEGATIONS_MAX;
@@ -196,10 +198,10 @@ fn written(object: &Object, regexes: &Regexes) -> Option<Vec<Match>> {
 
 /// Returns the matches of one route that delegate to another, [`DELEGATIONS_MAX`] at most for each way to that route,
 /// and whether some are left out. Those without a match of the other route do not count; one of them is returned if there
-/// are no others, so that it can be reported.
+/// are no others, so that it can be reported. `desired` is the desired version of that route if an earlier one is served.
 fn delegations(
     object: &Object,
-    above: &Object,
+    (above, desired): (&Object, Option<&Object>),
     bases: &[DelegatingBase],
     settings: &Settings,
 ) -> (Vec<RouteDelegation>, bool) {
@@ -207,7 +209,7 @@ fn delegations(
     if bases.is_empty() {
         return (found, is_cut);
     }
-    let all = matches_of(above, settings);
+    let all = matches_of(above, desired, settings);
     let delegating = delegating(object, &all);
     let own = written(object, &regexes(settings));
     let with_rules = || all.matches.iter().map(|(precedence, matches)| (precedence.rule, &**matches));
@@ -258,8 +260,10 @@ struct DelegatingRoute<'a> {
     matches: Vec<(Precedence, Arc<Match>)>,
 }
 
-/// Returns the matches of a route with rules that delegate.
-fn matches_of<'a>(above: &'a Object, settings: &Settings) -> DelegatingRoute<'a> {
+/// Returns the matches of a route with rules that delegate. Those of an earlier version yield where the desired version
+/// does not claim them, as the rules of the route itself do.
+fn matches_of<'a>(above: &'a Object, desired: Option<&Object>, settings: &Settings) -> DelegatingRoute<'a> {
+    let today = desired.and_then(|desired| DesiredClaims::of(desired, settings));
     let mut all = DelegatingRoute { above, rules: BTreeMap::new(), matches: Vec::new() };
     let regexes = regexes(settings);
     let Body::HttpRoute(route) = &above.body else { return all };
@@ -269,12 +273,13 @@ fn matches_of<'a>(above: &'a Object, settings: &Settings) -> DelegatingRoute<'a>
         if read.flaws.is_empty() && flaws(above, rule, &read.matches).is_empty() {
             all.rules.insert(index, rule);
         }
-        all.matches.extend(
-            read.matches
-                .into_iter()
-                .enumerate()
-                .map(|(entry, ranked)| (rule::precedence(above, index, entry, &ranked), Arc::new(ranked.matches))),
-        );
+        for (entry, ranked) in read.matches.into_iter().enumerate() {
+            let mut precedence = rule::precedence(above, index, entry, &ranked);
+            if let Some(today) = &today {
+                today.rank(index, &ranked.matches, &mut precedence);
+            }
+            all.matches.push((precedence, Arc::new(ranked.matches)));
+        }
     }
     all.matches.sort_by(|(one, _), (other, _)| one.cmp(other));
     all
