@@ -24,7 +24,7 @@ pub struct RequestSet<'a> {
     beginnings: Vec<String>,
     /// The expression of the path, compiled on its first use; unset if it is not one.
     regex: OnceCell<Option<regex::Regex>>,
-    /// Whether the expression of the path is open-ended, once that was asked.
+    /// Whether the expression of the path is open-ended, computed on first use.
     open_ended: OnceCell<bool>,
     /// The expressions of the headers, then those of the query parameters, each compiled on its first use.
     values: Vec<OnceCell<Option<regex::Regex>>>,

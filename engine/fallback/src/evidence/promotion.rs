@@ -144,7 +144,9 @@ impl PromotionInputs<'_, '_> {
     fn is_proven(&self, key: &ObjectKey) -> bool {
         let Some(plan) = self.inputs.translator.route(key) else { return false };
         // A policy of a route above that cannot be enforced is not the fault of a route that is served below another one.
-        let is_own = |policy: Option<&ObjectKey>| policy.is_none() || !plan.is_whole_below;
+        // Only contents of this Gateway are evidence: below another Gateway's routes it may be closed here throughout.
+        let is_whole_below = plan.whole_below.contains(self.gateway);
+        let is_own = |policy: Option<&ObjectKey>| policy.is_none() || !is_whole_below;
         let is_replaced = plan.replaced.iter().any(|replaced| is_own(replaced.policy.as_ref()));
         let is_faulty = plan.faults.iter().any(|fault| {
             let policy = fault.cause.as_ref().filter(|_| fault.reason == NOT_ENFORCED);
@@ -154,7 +156,7 @@ impl PromotionInputs<'_, '_> {
             let closes =
                 |cause: &ObjectKey| plan.replaced.iter().any(|replaced| replaced.policy.as_ref() == Some(cause));
             let is_above = decision.causes.iter().all(closes);
-            plan.is_whole_below && decision.step.is_closed() && is_above
+            is_whole_below && decision.step.is_closed() && is_above
         };
         let current = self.plan.of(key).all(|(_, decision)| is_closed_above(decision));
         if !current || !self.inputs.is_whole(key) || is_replaced || is_faulty {

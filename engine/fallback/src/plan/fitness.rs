@@ -117,7 +117,7 @@ fn route(object: &Arc<Object>, world: &World<'_>) -> Option<Unfit> {
     };
     let plan = world.together(object, &plan).unwrap_or(plan);
     // A policy above that closes the route below one HTTPRoute closes any version there, and none below another one.
-    let is_own = |replaced: &Replaced| replaced.policy.is_none() || !plan.is_whole_below;
+    let is_own = |replaced: &Replaced| replaced.policy.is_none() || plan.whole_below.is_empty();
     let invalid = plan.replaced.iter().find(|replaced| replaced.class == Class::Invalid && is_own(replaced)).map(fault);
     let refused = || world.is_refused(&plan, None).then_some(Unfit::Refused);
     invalid.or_else(refused).or_else(|| uses_what_is_closed(&plan, world))

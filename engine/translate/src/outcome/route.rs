@@ -177,9 +177,9 @@ pub struct RoutePlan {
     pub conditions: Vec<Condition>,
     /// Whether all rules are broken.
     pub wholly_invalid: bool,
-    /// Whether each rule is served as written below some HTTPRoute that delegates to it. What replaces it below another
-    /// one is then not its own fault.
-    pub is_whole_below: bool,
+    /// The Gateways at which each served rule is served as written below some HTTPRoute that delegates to it. What
+    /// replaces it below another one there is then not its own fault.
+    pub whole_below: BTreeSet<ObjectKey>,
     /// Policies that are attached to the object or its rules, or that rules name.
     pub policies: BTreeSet<ObjectKey>,
     /// The policies of each rule, and the origin of each merged field.

@@ -55,7 +55,7 @@ pub(in super::super) fn plan(
             below.serve((delegation, &given), &here, (index, outcome), plan);
         }
     }
-    plan.is_whole_below = (0..count).all(|index| below.whole.contains(&index) || !below.replaced.contains(&index));
+    plan.whole_below = below.whole_below();
     let is_broken = count > 0 && (0..count).all(|index| below.invalid.contains(&index)) && !below.is_any_served;
     below.finish(object, plan);
     is_broken
@@ -77,10 +77,10 @@ struct RoutesBelow {
     taken: BTreeMap<(usize, usize), Places>,
     /// The matches that get no requests of any delegating match.
     outside: BTreeSet<(usize, usize)>,
-    /// The rules that are served as written somewhere.
-    whole: BTreeSet<usize>,
-    /// The rules that are replaced somewhere.
-    replaced: BTreeSet<usize>,
+    /// The rules that are served as written somewhere, by Gateway.
+    whole: BTreeMap<ObjectKey, BTreeSet<usize>>,
+    /// The rules that are replaced somewhere, by Gateway.
+    replaced: BTreeMap<ObjectKey, BTreeSet<usize>>,
     /// The rules that are broken somewhere.
     invalid: BTreeSet<usize>,
     /// Whether a rule is served somewhere that is not broken there.
@@ -132,7 +132,7 @@ impl RoutesBelow {
         plan: &mut RoutePlan,
     ) {
         let (routes, bare) = (std::mem::take(&mut outcome.routes), std::mem::take(&mut outcome.bare));
-        let mut bare = bare.into_iter();
+        let (mut bare, has_routes) = (bare.into_iter(), !routes.is_empty());
         let policies = (outcome.policies.clone(), outcome.of_policies.clone().unwrap_or_default());
         let mut served = Vec::new();
         for mut route in routes {
@@ -160,22 +160,38 @@ impl RoutesBelow {
                 served.push((route, bare, Some(Arc::new(delegated))));
             }
         }
-        self.note(index, &outcome, !served.is_empty());
+        // A rule without routes is left out at all places.
+        let all = if has_routes { Places::default() } else { here.clone() };
+        let own = served.iter().filter_map(|(_, _, delegated)| delegated.as_ref());
+        let gateways = own.flat_map(|of| &of.places).chain(&all).map(|(gateway, _, _)| gateway.clone()).collect();
+        self.note((index, &outcome), !served.is_empty(), gateways);
         super::super::route::add(plan, index, outcome, served);
     }
 
-    /// Notes how a rule is served below one delegating match.
-    fn note(&mut self, index: usize, outcome: &Outcome, is_served: bool) {
+    /// Notes how a rule is served below one delegating match, at these Gateways.
+    fn note(&mut self, (index, outcome): (usize, &Outcome), is_served: bool, gateways: BTreeSet<ObjectKey>) {
         let class = outcome.replaced.as_ref().map(|replaced| replaced.class);
-        match class {
-            None if is_served => drop(self.whole.insert(index)),
-            None => {}
-            Some(_) => drop(self.replaced.insert(index)),
+        let rules = match class {
+            Some(_) => Some(&mut self.replaced),
+            None => is_served.then_some(&mut self.whole),
+        };
+        if let Some(rules) = rules {
+            for gateway in gateways {
+                rules.entry(gateway).or_default().insert(index);
+            }
         }
         match class {
             Some(Class::Invalid) => drop(self.invalid.insert(index)),
             _ => self.is_any_served |= is_served,
         }
+    }
+
+    /// Returns the Gateways at which each served rule is served as written somewhere.
+    fn whole_below(&self) -> BTreeSet<ObjectKey> {
+        let is_whole = |(gateway, whole): &(&ObjectKey, &BTreeSet<usize>)| {
+            self.replaced.get(*gateway).is_none_or(|replaced| replaced.is_subset(whole))
+        };
+        self.whole.iter().filter(is_whole).map(|(gateway, _)| gateway.clone()).collect()
     }
 
     fn finish(self, object: &Object, plan: &mut RoutePlan) {
