@@ -13,6 +13,10 @@ pub enum Role {
     /// The dependency changes the behaviour of the dependant, which must not be served without it: a route and its
     /// policy.
     Modifies,
+    /// The dependency changes the behaviour of the dependant by way of another object above it: a route and the policy of
+    /// a route that delegates to it. The dependant must not be served without it, but versions of it were not written
+    /// together with those of the dependant.
+    Inherits,
     /// The dependant is attached to the dependency: a route and its Gateway.
     Attaches,
     /// The dependant names the dependency and works without it: the backend of an access log.

@@ -84,7 +84,7 @@ fn closes(edge: &Edge, by: &Node, edges: &[Edge], closed: &BTreeSet<Node>, world
     names(edge, by)
         && world.exists(&edge.from.key)
         && match edge.role {
-            Role::Requires | Role::Modifies => true,
+            Role::Requires | Role::Modifies | Role::Inherits => true,
             Role::Attaches => !attached(&edge.from, edges, closed, world),
             Role::Mentions => false,
         }

@@ -20,6 +20,7 @@ fn edge() -> impl Strategy<Value = Edge> {
     let role = prop_oneof![
         3 => Just(Role::Requires),
         2 => Just(Role::Modifies),
+        1 => Just(Role::Inherits),
         3 => Just(Role::Attaches),
         1 => Just(Role::Mentions)
     ];

@@ -58,8 +58,8 @@ fn mentions_does_nothing() {
 fn roles_determine_what_travels() {
     let travels = |role: Role| (role.closing_travels(), role.version_travels());
     assert_eq!(
-        [Role::Requires, Role::Modifies, Role::Attaches, Role::Mentions].map(travels),
-        [(true, true), (true, true), (true, false), (false, false)]
+        [Role::Requires, Role::Modifies, Role::Inherits, Role::Attaches, Role::Mentions].map(travels),
+        [(true, true), (true, true), (true, false), (true, false), (false, false)]
     );
 }
 

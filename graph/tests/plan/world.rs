@@ -29,6 +29,7 @@ pub(crate) fn graph(edges: &[&str]) -> Graph {
         let role = match role {
             "requires" => Role::Requires,
             "modifies" => Role::Modifies,
+            "inherits" => Role::Inherits,
             "attaches" => Role::Attaches,
             "mentions" => Role::Mentions,
             other => panic!("{other}"),

@@ -96,6 +96,8 @@ pub struct RouteDelegation {
     pub kept: Arc<[Arc<Match>]>,
     /// The position of this match among others.
     pub precedence: Precedence,
+    /// Whether no match of the route is within this one. Such a delegation is only reported.
+    pub is_empty: bool,
     /// The attachments of the first of these routes, before the resolution of conflicts.
     pub parents: Vec<Parent>,
 }

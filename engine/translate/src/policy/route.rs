@@ -115,8 +115,9 @@ impl Attached<'_> {
         let of_rule = at(&own).filter(|_| name.is_some());
         let attached: Vec<(ObjectKey, Arc<PolicyPlan>)> = of_rule.chain(at(&Section::Whole)).collect();
         let inherited = self.inherited.iter().flat_map(|level| level.policies.iter().map(|(key, _)| key));
-        for key in attached.iter().map(|(key, _)| key).chain(inherited) {
-            reader.edge(&object.key, section.as_str(), key, Role::Modifies);
+        let own = attached.iter().map(|(key, _)| (key, Role::Modifies));
+        for (key, role) in own.chain(inherited.map(|key| (key, Role::Inherits))) {
+            reader.edge(&object.key, section.as_str(), key, role);
         }
         let all = PolicyOrder::new(named.into_iter().chain(attached)).above(&self.inherited);
         for (key, plan) in all.policies() {

@@ -226,20 +226,22 @@ fn delegations(
                 Some(from) => matched.precedence.clone().below(&from.precedence),
                 None => matched.precedence.clone(),
             };
+            let is_empty = giving.as_ref().is_some_and(|giving| !giving.contains(&matched.at));
             let delegation = || RouteDelegation {
                 chain: base.chain.iter().cloned().chain([(above.key.clone(), matched.precedence.rule)]).collect(),
                 within: matched.within.clone(),
                 kept: matched.kept.clone(),
                 precedence,
+                is_empty,
                 parents: base.parents.clone(),
             };
-            match giving.as_ref().is_none_or(|giving| giving.contains(&matched.at)) {
-                false => drop(empty.get_or_insert_with(delegation)),
-                true if found.len() - at >= DELEGATIONS_MAX => {
+            match is_empty {
+                true => drop(empty.get_or_insert_with(delegation)),
+                false if found.len() - at >= DELEGATIONS_MAX => {
                     is_cut = true;
                     break;
                 }
-                true => found.push(delegation()),
+                false => found.push(delegation()),
             }
         }
         is_cut |= found.len() > ALL_DELEGATIONS_MAX;

@@ -40,12 +40,18 @@ pub(in super::super) fn plan(
 ) -> bool {
     let mut below = RoutesBelow::default();
     let mut count = 0;
+    let is_any_served = claims.delegations.iter().any(|delegation| !delegation.is_empty);
     let prepared = PreparedMatches::of(&claims.delegations);
     for delegation in &claims.delegations {
         let Some(given) = prepared.given(delegation) else { continue };
         let parents = parents_of(delegation, settings, reader);
         let here: Places = parents.iter().flat_map(|parent| &parent.attachments).flat_map(places).collect();
         below.attach(object, delegation, parents);
+        // Policies above that apply to none of its requests are no dependencies of the route. Its own faults are reported
+        // in any case.
+        if is_any_served && delegation.is_empty {
+            continue;
+        }
         let mut outcomes = outcomes(object, closed, &delegation.chain, settings, reader);
         if let Some(desired) = reader.replaced(&object.key) {
             today::give_way(&mut outcomes, desired, settings);
