@@ -194,7 +194,7 @@ fn whole(pattern: &str) -> Option<regex::Regex> {
     regex::Regex::new(&format!("^(?:{pattern})$")).ok()
 }
 
-/// Returns whether a condition implies another, whose expression is compiled once.
+/// Returns whether a condition implies another; the expression of the other one is compiled once.
 fn implies(known: &NamedMatch, wanted: &NamedMatch, compiled: &OnceCell<Option<regex::Regex>>) -> bool {
     let is_plain = |condition: &NamedMatch| !condition.inverted && !condition.missing_is_empty;
     let is_implied = || match (&known.value, &wanted.value) {
