@@ -38,8 +38,8 @@ pub(crate) struct HostDeliveries {
     /// Deliveries without an answer, by the nonce of the response with the route configuration; the response with its
     /// hosts has the same nonce.
     deliveries: BTreeMap<u64, Delivery>,
-    /// Nonces of deliveries with hosts to send.
-    due: VecDeque<u64>,
+    /// Hosts to send, with the nonces of their deliveries.
+    due: VecDeque<(u64, HostChanges)>,
     /// Names of resources of virtual hosts that the client has to forget.
     orphans: Vec<Arc<str>>,
     /// Route configurations of which the removal was sent; the client may have kept them and their hosts.
@@ -195,7 +195,9 @@ impl HostDeliveries {
             Some(Delivery { name, step: DeliveryStep::Whole }) if is_accepted => {
                 // An Envoy keeps the separate hosts beside the whole ones, without using them.
                 self.remember(&name);
-                self.held.insert(name, HeldRoutes::Whole);
+                if let Some(held) = self.held.get_mut(&name) {
+                    *held = HeldRoutes::Whole;
+                }
                 AnswerMeaning::Complete
             }
             Some(delivery @ Delivery { step: DeliveryStep::Accepted(_) | DeliveryStep::Hosts(_), .. }) => {
@@ -232,13 +234,14 @@ impl HostDeliveries {
 
     /// Returns the next hosts to send, with the nonce of their delivery.
     pub(crate) fn next(&mut self) -> Option<(u64, HostChanges)> {
-        while let Some(nonce) = self.due.pop_front() {
-            let Some(Delivery { name, step: DeliveryStep::Accepted(split) }) = self.deliveries.remove(&nonce) else {
-                continue;
-            };
-            let changes = self.held.get(&name).map(|held| self.changes(held, &split)).unwrap_or_default();
-            self.deliveries.insert(nonce, Delivery { name, step: DeliveryStep::Hosts(split) });
-            return Some((nonce, changes));
+        while let Some((nonce, changes)) = self.due.pop_front() {
+            // A delivery that has ended since has no hosts to send.
+            if let Some(Delivery { step, .. }) = self.deliveries.get_mut(&nonce)
+                && let DeliveryStep::Accepted(split) = step
+            {
+                *step = DeliveryStep::Hosts(split.clone());
+                return Some((nonce, changes));
+            }
         }
         None
     }
@@ -258,9 +261,8 @@ impl HostDeliveries {
         self.remember(name);
         self.held.remove(name);
         // Each name once: an Envoy refuses a response with the same name twice.
-        let others: Vec<Arc<str>> = self.others_of(name).map(|(host, _)| resource_name(name, host)).collect();
+        let others = self.take_others(name);
         self.orphans.extend(others);
-        self.forget_others(name);
         self.outdate(nonce?)
     }
 
@@ -305,8 +307,9 @@ impl HostDeliveries {
         if !self.subscribed {
             return false;
         }
-        if self.held.get(name).is_none_or(|held| self.changes(held, split) != HostChanges::default()) {
-            self.due.push_back(nonce);
+        let changes = self.held.get(name).map(|held| self.changes(held, split)).unwrap_or_default();
+        if changes != HostChanges::default() {
+            self.due.push_back((nonce, changes));
             return false;
         }
         let (name, split) = (name.clone(), split.clone());
@@ -340,6 +343,8 @@ impl HostDeliveries {
             HeldRoutes::Nothing | HeldRoutes::Whole => {
                 split.all(self.others_of(name).map(|(host, _)| host), generation)
             }
+            // An Envoy with no hosts may still wait for the first response with hosts.
+            HeldRoutes::Reported if self.others_of(name).next().is_none() => split.all(std::iter::empty(), generation),
             HeldRoutes::Reported => {
                 let used = |known: WireVersion| known.version.filter(|_| known.generation == generation);
                 split.changes(self.others_of(name).map(|(host, known)| (host, used(known))), generation)
@@ -370,17 +375,18 @@ impl HostDeliveries {
         of_routes.filter(|(host, _)| !host.contains('/'))
     }
 
-    fn forget_others(&mut self, routes: &str) {
-        let names: Vec<String> =
-            self.others_of(routes).map(|(host, _)| resource_name(routes, host).to_string()).collect();
-        for name in names {
-            self.other_hosts.remove(&name);
+    /// Forgets the other hosts of a route configuration, and returns the names of their resources.
+    fn take_others(&mut self, routes: &str) -> Vec<Arc<str>> {
+        let names: Vec<Arc<str>> = self.others_of(routes).map(|(host, _)| resource_name(routes, host)).collect();
+        for name in &names {
+            self.other_hosts.remove(&**name);
         }
+        names
     }
 
     /// Records that the client has these hosts of a route configuration, and no others.
     fn has_now(&mut self, name: Arc<str>, split: Arc<SplitRoutes>) {
-        self.forget_others(&name);
+        self.take_others(&name);
         self.held.insert(name, HeldRoutes::Split(split));
     }
 

@@ -454,3 +454,17 @@ fn hosts_stay_together_where_a_listener_reads_their_names() {
     other.finish(&open);
     assert!(other.held[TABLES[0]].hosts.is_none(), "a listener that begins to read names makes them whole");
 }
+
+#[test]
+fn an_envoy_that_reports_no_hosts_is_sent_a_response_with_hosts_in_any_case() {
+    let mut envoy = Envoy::new();
+    let empty: BTreeMap<&str, Table> = [(TABLES[0], Table::default())].into();
+    envoy.publish(&empty);
+    envoy.subscribe(TABLES[0]);
+    assert!(envoy.receive() && envoy.answer(), "the route configuration without hosts");
+    // The stream ends before the response that ends the wait of an Envoy.
+    envoy.reconnect();
+    envoy.publish(&empty);
+    let response = envoy.connection.next_response().unwrap();
+    assert!(response.are_hosts && response.removals() == 1, "{response:?}");
+}
