@@ -1,5 +1,6 @@
 //! Contour's kinds against Contour's schemas: every field decodes, and no field is silently ignored.
 
+mod manifests;
 mod rows;
 mod statuses;
 

@@ -19,6 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use case::GoldenCase;
+pub(crate) use report::fault;
 use serde_json::Value;
 
 /// Defines one test for each area: the tests run in parallel, and a failure names its area.
@@ -114,7 +115,7 @@ fn check(area: &str) {
 }
 
 /// Returns a report as YAML. For every case, this function checks that the YAML parses to the same report.
-fn text(report: &Value) -> String {
+pub(crate) fn text(report: &Value) -> String {
     let text = yaml::write(report);
     let read: Value = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(read, *report, "the answer changes when it is read");

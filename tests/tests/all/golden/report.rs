@@ -284,7 +284,7 @@ fn short_body(text: &str) -> Option<String> {
     })
 }
 
-fn fault(fault: &holdfast_api::fault::Fault) -> Value {
+pub(crate) fn fault(fault: &holdfast_api::fault::Fault) -> Value {
     let class = serde_json::to_value(fault.class).unwrap();
     let place = format!("{} {}", short(&fault.object), fault.field);
     json!({ "at": place.trim_end(), "is": format!("{} {}", class.as_str().unwrap(), fault.reason), "says": fault.message })
