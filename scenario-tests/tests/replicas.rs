@@ -168,3 +168,57 @@ fn replicas_converge_under_any_leader_with_at_most_two_refusals() {
         }
     }
 }
+
+/// Creates, edits and deletes routes at one replica, in the order in which all replicas receive them.
+fn see(replicas: &mut StoryReplicas, number: usize, content: Option<u64>, rounds: u64) {
+    let replica = &mut replicas.all[number];
+    match content {
+        Some(content) => replica.stage.apply_early(&edit(&format!("good{content}"), "b"), rounds).unwrap(),
+        None => {
+            let routes = replica.stage.objects.keys().filter(|key| &*key.kind == "HTTPRoute");
+            let names: Vec<String> = routes.map(|key| format!("HTTPRoute/{}/{}", key.namespace, key.name)).collect();
+            let events = replica.stage.take_away(&names).unwrap();
+            replica.stage.happen(events).unwrap();
+        }
+    }
+}
+
+fn is_programmed(replicas: &StoryReplicas, number: usize) -> bool {
+    let engine = replicas.all[number].stage.engine.as_ref().unwrap();
+    engine.gateways().iter().all(|gateway| gateway.programmed)
+}
+
+/// All Envoys of the Gateway are connected to the follower, and edits come faster than the replicas exchange their state.
+#[test]
+fn quick_edits_are_programmed_where_only_a_follower_has_envoys() {
+    for seed in 90..100 {
+        let mut dice = Dice::new(seed);
+        let mut replicas = replicas(&[&[], &[("f1", BUILD)]]);
+        for replica in &mut replicas.all {
+            replica.stage.probe = Some(BUILD.into());
+            replica.stage.happen(vec![holdfast_engine::engine::Event::Probe(Some(BUILD.into()))]).unwrap();
+        }
+        replicas.settle().unwrap();
+        assert!(is_programmed(&replicas, 0) && is_programmed(&replicas, 1), "before the edits");
+        let mut edits = Vec::new();
+        let mut seen = [0, 0];
+        for _ in 0..48 {
+            let number = dice.index(2);
+            match dice.below(4) {
+                0 => edits.push((!dice.one_in(4)).then(|| dice.below(2))),
+                1 | 2 if seen[number] < edits.len() => {
+                    see(&mut replicas, number, edits[seen[number]], dice.below(4));
+                    seen[number] += 1;
+                }
+                _ => replicas.turn_of(number).unwrap(),
+            }
+        }
+        for (number, seen) in seen.into_iter().enumerate() {
+            edits.iter().skip(seen).for_each(|edit| see(&mut replicas, number, *edit, dice.below(4)));
+        }
+        replicas.settle().unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
+        for number in [0, 1] {
+            assert!(is_programmed(&replicas, number), "seed {seed}: replica {number} after {edits:?}");
+        }
+    }
+}

@@ -97,6 +97,9 @@ pub struct Hold {
     desired: Snapshot,
     published: Snapshot,
     acknowledged: BTreeMap<Slot, Arc<Resource>>,
+    /// The learned versions among the acknowledged ones, each with the version that Envoys of this replica acknowledged
+    /// before: an Envoy that still has it does not acknowledge it again.
+    learned: BTreeMap<Slot, Option<Arc<Resource>>>,
     /// Published versions without an answer yet.
     pending: BTreeMap<Slot, Vec<Arc<Resource>>>,
     refused: BTreeMap<(Slot, Version), Refusal>,
@@ -128,8 +131,10 @@ impl Hold {
                 }
                 None => self.published.remove(*kind, name),
             }
+            self.return_to_own(slot);
             if self.desired.get(*kind, name).is_none() {
                 self.acknowledged.remove(slot);
+                self.learned.remove(slot);
                 self.pending.remove(slot);
                 // A cluster's name is derived from all settings that distinguish it, and the content of a certificate
                 // depends on no other resource: a version that was refused under the name stays refused.
@@ -147,6 +152,17 @@ impl Hold {
             return self.acknowledged.get(slot).cloned();
         }
         Some(wanted.clone())
+    }
+
+    /// Acknowledges a desired version that the Envoys of this replica still have.
+    fn return_to_own(&mut self, slot: &Slot) {
+        let wanted = self.desired.get(slot.0, &slot.1).map(|wanted| wanted.version);
+        let own = self.learned.get(slot).and_then(Option::as_ref);
+        if let Some(own) = own.filter(|own| Some(own.version) == wanted).cloned() {
+            self.pending.remove(slot);
+            self.learned.remove(slot);
+            self.acknowledged.insert(slot.clone(), own);
+        }
     }
 
     /// Expects answers to versions other than the desired ones, which one Envoy is offered.
@@ -266,9 +282,11 @@ impl Hold {
         let slot = (kind, resource.name.clone());
         let wanted = self.desired.get(kind, &resource.name).map(|wanted| wanted.version);
         let known = self.acknowledged.get(&slot).map(|known| known.version);
-        if known.is_none() || known != wanted {
-            self.acknowledged.insert(slot, resource.clone());
+        if known == Some(resource.version) || (known.is_some() && known == wanted) {
+            return;
         }
+        let before = self.acknowledged.insert(slot.clone(), resource.clone());
+        self.learned.entry(slot).or_insert(before);
     }
 
     /// Returns all acknowledged versions.
@@ -345,6 +363,9 @@ impl Hold {
         if self.refused.contains_key(&(slot.clone(), version)) {
             return false;
         }
+        if let Some(own) = self.learned.get_mut(&slot) {
+            own.take_if(|own| own.version != version);
+        }
         let Some(pending) = self.pending.get_mut(&slot) else { return false };
         let Some(at) = pending.iter().position(|resource| resource.version == version) else { return false };
         let newer = pending.split_off(at + 1);
@@ -353,6 +374,7 @@ impl Hold {
             self.pending.remove(&slot);
         }
         let is_there = answered.is_some();
+        self.learned.remove(&slot);
         self.acknowledged.extend(answered.map(|resource| (slot, resource)));
         is_there
     }

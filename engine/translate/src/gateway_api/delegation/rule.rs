@@ -77,9 +77,9 @@ pub(in super::super) fn translate(
     outcome
 }
 
-/// Returns the matches whose requests get the direct response of a broader match of the rule instead: before it, they would
-/// take requests from the routes below the broader match. A match keeps its own response if another rule in between
-/// has requests of both: they must not go to that rule.
+/// Returns the matches that need no direct response, because a broader match of the rule answers their requests. Before
+/// the broader match, the response would precede the routes below that match. A match keeps its own response if another
+/// rule in between has requests of both, which must not go to that rule.
 fn covered(object: &Object, rule: &ReadRule<'_>, settings: &Settings, reader: &mut Reader<'_>) -> BTreeSet<usize> {
     let requests: Vec<RequestSet<'_>> = rule.matches.iter().map(|ranked| RequestSet::new(&ranked.matches)).collect();
     let within = |one: usize, other: usize| {
