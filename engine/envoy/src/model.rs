@@ -41,6 +41,7 @@ use crate::features::remote::Remote;
 use crate::features::retry::RouteRetryPolicy;
 use crate::features::rewrite::Rewrite;
 use crate::features::session::PersistentSession;
+use crate::features::share::RouteShare;
 use crate::features::timeout::RouteTimeouts;
 use crate::features::tracing::TracingSettings;
 use crate::features::upstream::{Tuned, UpstreamTls};
@@ -58,6 +59,8 @@ pub struct Route {
     pub matches: Match,
     /// The broken match that the route replaces, if it is a placeholder.
     pub placeholder: Option<Placeholder>,
+    /// The share of the requests of its match that the route gets; all where unset.
+    pub share: Option<RouteShare>,
     /// The action on matching requests.
     pub action: Action,
     /// Header changes of requests.
@@ -106,6 +109,7 @@ impl Route {
             precedence,
             matches,
             placeholder: None,
+            share: None,
             action,
             request_headers: Sparse::default(),
             response_headers: Sparse::default(),
@@ -206,6 +210,8 @@ pub struct Precedence {
     pub rule: usize,
     /// Index of the match in the rule; the earlier one wins.
     pub entry: usize,
+    /// Index of the backend of the route's share of the requests; 0 for a route with all requests of its match.
+    pub share: usize,
     /// Kind of the object, so that no two routes compare as equal.
     pub kind: Arc<str>,
 }
@@ -221,8 +227,9 @@ impl Precedence {
 
     /// Returns the position without what is above it.
     fn own(&self) -> impl Ord + '_ {
-        let Self { lent: _, above: _, path, any_method, headers, query, narrowed, age, rule, entry, kind } = self;
-        (path, any_method, headers, query, narrowed, age, rule, entry, kind)
+        let Self { lent: _, above: _, path, any_method, headers, query, narrowed, age, rule, entry, share, kind } =
+            self;
+        (path, any_method, headers, query, narrowed, age, rule, entry, share, kind)
     }
 
     /// Compares the positions of two routes, without regard to whether their claims are those of an earlier version.

@@ -144,7 +144,7 @@ impl Engine {
         let without = if plan.is_some() { Gets::Nothing } else { Gets::Refused };
         let mut gets = response.map_or(without, |status| Gets::Status { status });
         if let (Some(plan), Some(status)) = (&plan, response)
-            && own(plan, &section).any(|route| matches!(route.route.action, Action::Forward(_)))
+            && own(plan, &section).any(|route| matches!(route.route.action, Action::Forward(_) | Action::Redirect(_)))
         {
             gets = Gets::Share { status };
         }

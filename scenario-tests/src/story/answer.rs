@@ -33,6 +33,8 @@ pub struct SimulatedRequest {
     table: Option<String>,
     /// The node that receives the request; all nodes where unset.
     pub node: Option<String>,
+    /// The number that Envoy draws for the request, in percent.
+    drawn: u32,
 }
 
 impl SimulatedRequest {
@@ -45,6 +47,7 @@ impl SimulatedRequest {
             headers: vec![],
             table: None,
             node: None,
+            drawn: 0,
         };
         for word in text.split_whitespace() {
             if request.host.is_empty() && word.chars().all(|c| c.is_ascii_uppercase()) {
@@ -55,6 +58,7 @@ impl SimulatedRequest {
             } else {
                 match word.split_once('=').with_context(|| format!("{text}: {word} has no ="))? {
                     ("on", table) => request.table = Some(table.into()),
+                    ("drawn", percent) => request.drawn = percent.parse()?,
                     ("at", node) => request.node = Some(node.into()),
                     (name, value) => request.headers.push((name.into(), value.into())),
                 }
@@ -201,6 +205,9 @@ fn rank_of(pattern: &str, host: &str) -> Option<usize> {
     }
 }
 
+/// The fractions of routes are in millionths.
+const MILLION: u32 = 1_000_000;
+
 fn matches(wanted: &RouteMatch, request: &SimulatedRequest) -> bool {
     let path = match &wanted.path_specifier {
         Some(PathSpecifier::Prefix(prefix)) => request.path.starts_with(prefix.as_str()),
@@ -212,7 +219,10 @@ fn matches(wanted: &RouteMatch, request: &SimulatedRequest) -> bool {
         _ => false,
     };
     let grpc = wanted.grpc.is_none() || request.header("content-type").is_some_and(|kind| kind.contains("grpc"));
-    path && grpc && wanted.query_parameters.is_empty() && wanted.headers.iter().all(|header| has(header, request))
+    let end = wanted.runtime_fraction.as_ref().and_then(|fraction| fraction.default_value.as_ref());
+    let drawn = end.is_none_or(|end| end.numerator > request.drawn * (MILLION / 100));
+    let conditions = || wanted.query_parameters.is_empty() && wanted.headers.iter().all(|header| has(header, request));
+    path && grpc && drawn && conditions()
 }
 
 fn has(wanted: &HeaderMatcher, request: &SimulatedRequest) -> bool {

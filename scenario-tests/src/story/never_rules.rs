@@ -11,7 +11,7 @@ use holdfast_api::apis::gateway::route::RuleEntry;
 use holdfast_api::apis::{Body, kinds};
 use holdfast_check::header::modifiable_name;
 use holdfast_engine::engine::Event;
-use holdfast_envoy::encode::names::{EXTERNAL_AUTH, kind_of_filter};
+use holdfast_envoy::encode::names::{EXTERNAL_AUTH, backend, kind_of_filter};
 use holdfast_graph::ObjectKey;
 use holdfast_test_support::scopes::ScopeSeen;
 use holdfast_xds::{ResourceType, Snapshot};
@@ -50,12 +50,46 @@ pub(super) fn protected(stage: &StoryStage, envoy: &Envoy, route: &Route, key: &
             lost(&format!("the removal of the request header {name} that is desired"));
         }
     }
+    if let Some(what) = lost_at_backends(rule, action, &key.namespace, is_authorized()) {
+        lost(what);
+    }
     let withheld = filters.iter().flat_map(|filter| names(&filter["responseHeaderModifier"]["remove"]));
     for name in withheld {
         if !removes(&route.response_headers_to_remove, &route.response_headers_to_add, &name) {
             lost(&format!("the removal of the response header {name} that is desired"));
         }
     }
+}
+
+/// Returns the protection that every reference of the desired rule to one of the backends of a route has, and that the
+/// route does not have.
+fn lost_at_backends(
+    rule: &HttpRule,
+    action: &RouteAction,
+    namespace: &str,
+    is_authorized: bool,
+) -> Option<&'static str> {
+    let clusters: Vec<&str> = match &action.cluster_specifier {
+        Some(ClusterSpecifier::Cluster(name)) => vec![name],
+        Some(ClusterSpecifier::WeightedClusters(all)) => all.clusters.iter().map(|cluster| &*cluster.name).collect(),
+        _ => vec![],
+    };
+    let references = |cluster: &str| -> Vec<Vec<Value>> {
+        let Some((key, _)) = backend(cluster) else { return vec![] };
+        let own = rule.backend_refs.iter().flatten().filter(|reference| {
+            *reference.name == *key.name && reference.namespace.as_deref().unwrap_or(namespace) == &*key.namespace
+        });
+        own.map(|reference| written(&reference.filters)).collect()
+    };
+    let all_have = |wanted: &dyn Fn(&Value) -> bool| {
+        let each = clusters.iter().map(|cluster| references(cluster));
+        each.into_iter().any(|all| !all.is_empty() && all.iter().all(|filters| filters.iter().any(wanted)))
+    };
+    if all_have(&|filter| filter["requestRedirect"]["scheme"] == "https") {
+        return Some("the redirect to https that is desired for its backend");
+    }
+    let is_open = !is_authorized && all_have(&|filter| filter["type"] == "ExternalAuth");
+    is_open.then_some("the external authorization that is desired for its backend")
 }
 
 /// Checks that no rule answers 500 for a missing backend where its desired version has one and is not broken. What is

@@ -289,17 +289,19 @@ fn rule(namespace: &str, entry: &Value) -> Value {
         Some(value) => vec![value.clone()],
         None => vec![],
     };
-    let backend = |text: &str| {
+    let at_backends = entry.get("atBackends");
+    let backend = |(index, text): (usize, &str)| {
         let (own, name) = text.split_once('/').unwrap_or((namespace, text));
         let removed = entry.get("removeAtBackends");
         let filter = |names| json!({ "type": "RequestHeaderModifier", "requestHeaderModifier": { "remove": names } });
-        let filters: Vec<Value> = removed.map(filter).into_iter().collect();
+        let mut filters: Vec<Value> = removed.map(filter).into_iter().collect();
+        filters.extend(at_backends.and_then(|all| all.get(index)?.as_array()).into_iter().flatten().cloned());
         match filters.is_empty() {
             true => json!({ "name": name, "namespace": own, "port": 80 }),
             false => json!({ "name": name, "namespace": own, "port": 80, "filters": filters }),
         }
     };
-    rule.insert("backendRefs".into(), backends.iter().filter_map(Value::as_str).map(backend).collect());
+    rule.insert("backendRefs".into(), backends.iter().filter_map(Value::as_str).enumerate().map(backend).collect());
     Value::Object(rule)
 }
 

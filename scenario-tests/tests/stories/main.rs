@@ -49,6 +49,7 @@ mod rewrites;
 mod seeing;
 mod sessions;
 mod sets;
+mod shares;
 mod silence;
 mod tls;
 mod tls_routes;
@@ -116,6 +117,7 @@ fn main() -> ExitCode {
         seeing::stories(),
         sessions::stories(),
         sets::stories(),
+        shares::stories(),
         silence::stories(),
         tls::stories(),
         virtual_hosts::stories(),

@@ -278,6 +278,9 @@ fn chain_of(way: &Explanation) -> Option<&str> {
 fn backends(answer: &ExplainedAnswer) -> BTreeSet<&ObjectKey> {
     let backends = match answer {
         ExplainedAnswer::Backends { backends } | ExplainedAnswer::Stream { backends } => backends.as_slice(),
+        ExplainedAnswer::Shares { shares } => {
+            return shares.iter().flat_map(|share| self::backends(&share.answer)).collect();
+        }
         _ => &[],
     };
     backends.iter().filter_map(|backend| backend.object.as_ref()).collect()
@@ -379,11 +382,7 @@ fn replacement(
     section: Option<&str>,
 ) -> Option<ReplacementView> {
     let route = way.routes.last().filter(|route| route.why_not.is_none())?;
-    let may_be = match &way.answer {
-        ExplainedAnswer::Response { .. } => true,
-        ExplainedAnswer::Backends { backends } => backends.iter().any(|backend| backend.error.is_some()),
-        _ => false,
-    };
+    let may_be = may_be_replaced(&way.answer);
     let all = || facts.replacements.iter().filter(|view| may_be && view.gateway == gateway);
     let is_own =
         |view: &&ReplacementView| Some(&view.object) == route.object.as_ref() && Some(&*view.section) == section;
@@ -392,6 +391,16 @@ fn replacement(
         view.scope != RULE && !is_include && route.object.as_ref().is_none_or(|object| *object == view.object)
     };
     all().find(is_own).or_else(|| all().find(is_wider)).cloned()
+}
+
+/// Returns whether an answer may be that of a replacement, for all requests or for a share of them.
+fn may_be_replaced(answer: &ExplainedAnswer) -> bool {
+    match answer {
+        ExplainedAnswer::Response { .. } => true,
+        ExplainedAnswer::Backends { backends } => backends.iter().any(|backend| backend.error.is_some()),
+        ExplainedAnswer::Shares { shares } => shares.iter().any(|share| may_be_replaced(&share.answer)),
+        _ => false,
+    }
 }
 
 /// Returns the section of the rule of a route: of a rule with a name, by its index in the object.

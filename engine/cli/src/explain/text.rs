@@ -130,6 +130,12 @@ fn answer(answer: &ExplainedAnswer, lines: &mut WayLines) {
     match answer {
         ExplainedAnswer::Backends { backends } => shares(backends, false, lines),
         ExplainedAnswer::Stream { backends } => shares(backends, true, lines),
+        ExplainedAnswer::Shares { shares } => {
+            for share in shares {
+                lines.add("share", format_args!("{} of the requests ({})", share.percent(), share.route));
+                self::answer(&share.answer, lines);
+            }
+        }
         ExplainedAnswer::Response { status, body, grpc_status } => {
             let body = body.as_ref().map(|body| format!(": {}", body.trim_end())).unwrap_or_default();
             lines.add("answer", format_args!("{}{body}", seen(*status, *grpc_status)));

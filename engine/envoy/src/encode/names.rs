@@ -189,6 +189,22 @@ pub fn session(key: &ObjectKey, rule: usize, rule_name: Option<&str>) -> String 
     format!("session-{}", &hash[..16])
 }
 
+/// The start of the part of a route's name with the backend of its share of the requests.
+const BACKEND: &str = "backend-";
+/// The position of this part, after those of the object, the rule and the match.
+const SHARE_PART: usize = 5;
+
+/// Returns the name of a route with the share of the requests that goes to one of the backends of its rule.
+pub fn route_share(route: &str, backend: usize) -> String {
+    format!("{route}/{BACKEND}{backend}")
+}
+
+/// Returns the name of a route without the backend of its share of the requests.
+pub fn without_share(route: &str) -> String {
+    let parts = route.split('/').enumerate().filter(|(index, part)| *index != SHARE_PART || !part.starts_with(BACKEND));
+    parts.map(|(_, part)| part).collect::<Vec<_>>().join("/")
+}
+
 /// Returns the name of a route of a rule with the same name as an earlier rule.
 pub fn repeated_route(route: &str, rule: usize, entry: usize) -> String {
     format!("{route}/again-{rule}-{entry}")
@@ -217,7 +233,9 @@ pub fn object_of_route(route: &str) -> Option<ObjectKey> {
 pub fn rule_of_route(route: &str) -> Option<String> {
     object_of_route(route)?;
     let parts: Vec<&str> = route.split('/').collect();
-    let again = parts.get(5).and_then(|part| part.strip_prefix("again-")?.split('-').next());
+    let is_share = parts.get(SHARE_PART).is_some_and(|part| part.starts_with(BACKEND));
+    let again =
+        parts.get(SHARE_PART + usize::from(is_share)).and_then(|part| part.strip_prefix("again-")?.split('-').next());
     let rule = again.or_else(|| parts.get(3).copied())?;
     Some(rule.parse().map_or_else(|_| rule.to_owned(), |index| ObjectSection::Rule(index).to_string()))
 }
@@ -310,7 +328,9 @@ mod tests {
             let key = key(group, kind);
             let first = route(&key, 0, None, 1);
             let again = repeated_route(&first, 2, 0);
-            let names = [route(&key, 1, Some("named"), 0), proxy_route(&key, "routes[0]", 1, true), first, again];
+            let share = repeated_route(&route_share(&first, 1), 2, 0);
+            let names =
+                [route(&key, 1, Some("named"), 0), proxy_route(&key, "routes[0]", 1, true), first, again, share];
             for name in names {
                 assert_eq!(object_of_route(&name), Some(key.clone()), "{name}");
             }
@@ -325,11 +345,25 @@ mod tests {
         let (numbered, named) = (route(&key, 2, None, 1), route(&key, 2, Some("named"), 0));
         let again = repeated_route(&named, 3, 0);
         let proxy = proxy_route(&self::key(contour::GROUP, kinds::HTTP_PROXY), "routes[1]", 1, true);
+        let (share, of_again) = (route_share(&named, 1), repeated_route(&route_share(&named, 1), 3, 0));
         let names = [(numbered, "rules[2]"), (named, "named"), (again, "rules[3]"), (proxy, "routes[1]")];
+        let names = names.into_iter().chain([(share, "named"), (of_again, "rules[3]")]);
         for (name, rule) in names {
             assert_eq!(rule_of_route(&name).as_deref(), Some(rule), "{name}");
         }
         assert_eq!(rule_of_route("pulse"), None);
+    }
+
+    #[test]
+    fn the_shares_of_a_match_have_its_name_in_common() {
+        let whole = route(&key(gateway::GROUP, kinds::HTTP_ROUTE), 2, Some("backend-1"), 0);
+        let above = key(gateway::GROUP, kinds::HTTP_ROUTE);
+        for name in [whole.clone(), repeated_route(&whole, 3, 0), delegated_route(&whole, &above, 0)] {
+            assert_eq!(without_share(&name), name);
+        }
+        let share = route_share(&whole, 4);
+        assert_eq!(without_share(&share), whole);
+        assert_eq!(without_share(&delegated_route(&share, &above, 0)), delegated_route(&whole, &above, 0));
     }
 
     #[test]

@@ -22,6 +22,7 @@ use prost::Message;
 use super::{any, duration, names, per_filter};
 use crate::features::redirect::{ListenerContext, Redirect, Scheme};
 use crate::features::rewrite::{EnvoyPathRewrite, Rewrite};
+use crate::features::share::RouteShare;
 use crate::features::tracing::TracingSettings;
 use crate::features::{cookies, filters, ip_filter, local_rate_limit, session};
 use crate::model::{
@@ -41,7 +42,10 @@ const PER_FILTER_FIELD: u32 = 13;
 pub fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
     let encoded = envoy::Route {
         name: route.name.to_string(),
-        r#match: Some(route_match(&route.matches)),
+        r#match: Some(envoy::RouteMatch {
+            runtime_fraction: route.share.and_then(RouteShare::encode),
+            ..route_match(&route.matches)
+        }),
         action: Some(action(route, listener)),
         request_headers_to_add: route.request_headers.to_add(),
         request_headers_to_remove: route.request_headers.to_remove(),
@@ -175,7 +179,7 @@ fn action(route: &Route, listener: ListenerContext) -> EnvoyAction {
         return EnvoyAction::Redirect(redirect.encode(&route.matches.path, listener));
     }
     match &route.action {
-        Action::Forward(forward) => EnvoyAction::Route(route_action(forward, &route.matches)),
+        Action::Forward(forward) => EnvoyAction::Route(route_action(forward, route)),
         Action::Redirect(redirect) => EnvoyAction::Redirect(redirect.encode(&route.matches.path, listener)),
         Action::Respond(response) => EnvoyAction::DirectResponse(direct_response(response)),
     }
@@ -218,7 +222,7 @@ pub(crate) fn direct_response(response: &FixedResponse) -> envoy::DirectResponse
     }
 }
 
-fn route_action(forward: &Forward, matched: &Match) -> envoy::RouteAction {
+fn route_action(forward: &Forward, Route { matches: matched, share, .. }: &Route) -> envoy::RouteAction {
     // A missing cluster means a missing backend. Gateway API requires 500 for it, and UNAVAILABLE for gRPC calls,
     // which Envoy derives from 503.
     let not_found = if matched.grpc {
@@ -229,7 +233,7 @@ fn route_action(forward: &Forward, matched: &Match) -> envoy::RouteAction {
     let mut action = envoy::RouteAction {
         cluster_not_found_response_code: not_found.into(),
         cluster_specifier: Some(clusters(&forward.backends)),
-        request_mirror_policies: forward.mirrors.iter().map(crate::features::mirror::Mirror::encode).collect(),
+        request_mirror_policies: forward.mirrors.iter().map(|mirror| mirror.encode(*share)).collect(),
         host_rewrite_specifier: host_rewrite(&forward.rewrite),
         // Envoy's default would end every request after 15 s; zero means no limit.
         timeout: Some(duration(forward.timeouts.request.unwrap_or_default())),

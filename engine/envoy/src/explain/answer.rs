@@ -13,6 +13,7 @@ use prost::Message;
 use serde::{Deserialize, Serialize};
 
 use super::matching::ReceivedRequest;
+use super::shares::ExplainedShare;
 use super::{grpc, redirect};
 use crate::encode::names;
 
@@ -29,6 +30,11 @@ pub enum ExplainedAnswer {
     Stream {
         /// The backends, each with its share.
         backends: Vec<ExplainedBackend>,
+    },
+    /// The answer depends on chance: each share of the requests has its own one.
+    Shares {
+        /// The shares.
+        shares: Vec<ExplainedShare>,
     },
     /// Envoy responds itself.
     Response {
@@ -116,6 +122,9 @@ impl ExplainedAnswer {
             | Self::Redirect { status, grpc_status, .. }
             | Self::Rejected { status, grpc_status, .. } => *grpc_status = Some(grpc::status(*status)),
             Self::NotFound { grpc_status, .. } => *grpc_status = Some(grpc::status(404)),
+            Self::Shares { shares } => {
+                shares.iter_mut().for_each(|share| share.answer = share.answer.clone().of_call())
+            }
             Self::Stream { .. } | Self::NoConnection { .. } | Self::Unknown { .. } => {}
         }
         self
@@ -128,6 +137,11 @@ impl ExplainedAnswer {
                 backends.iter().any(|backend| backend.weight > 0)
                     && backends.iter().all(|backend| backend.weight == 0 || backend.error.is_none())
             }
+            Self::Shares { shares } => shares.iter().all(|share| match &share.answer {
+                // A share without a backend.
+                Self::Response { status: 500..=599, .. } => false,
+                answer => answer.is_served(),
+            }),
             Self::Response { grpc_status, .. } | Self::Redirect { grpc_status, .. } => grpc_status.is_none(),
             Self::NotFound { .. } | Self::Rejected { .. } | Self::NoConnection { .. } | Self::Unknown { .. } => false,
         }

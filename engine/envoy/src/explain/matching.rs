@@ -9,7 +9,7 @@ use envoy_types::pb::envoy::config::route::v3::{HeaderMatcher, QueryParameterMat
 
 use holdfast_xds::credentials::{is_credential, is_credential_header};
 
-use super::{grpc, text};
+use super::{grpc, shares, text};
 
 /// The pseudo header of the method.
 const METHOD: &str = ":method";
@@ -201,9 +201,9 @@ fn of_parameter(wanted: &QueryParameterMatcher, request: &ReceivedRequest) -> Fi
     })
 }
 
-/// Conditions that Holdfast does not publish.
+/// Conditions that Holdfast does not publish. A condition on chance has a share of the requests, see [`shares`].
 fn of_others(wanted: &RouteMatch) -> Fit {
-    let is_plain = wanted.runtime_fraction.is_none()
+    let is_plain = (wanted.runtime_fraction.is_none() || shares::end(wanted).is_some())
         && wanted.tls_context.is_none()
         && wanted.cookies.is_empty()
         && wanted.dynamic_metadata.is_empty()
@@ -227,6 +227,9 @@ pub fn conditions(wanted: &RouteMatch) -> String {
     }
     for parameter in &wanted.query_parameters {
         let _ = write!(text, ", query parameter {} {}", parameter.name, parameter_text(parameter));
+    }
+    if let Some(end) = shares::end(wanted) {
+        let _ = write!(text, ", up to {} of the requests", shares::percent(end));
     }
     text
 }

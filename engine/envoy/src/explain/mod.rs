@@ -17,6 +17,7 @@ pub mod host;
 pub mod matching;
 pub mod redirect;
 pub mod request;
+pub mod shares;
 pub mod text;
 
 use std::collections::BTreeSet;
@@ -35,6 +36,7 @@ use self::chain::{ChainCandidate, ChainEnd};
 use self::host::ChosenHost;
 use self::matching::{Fit, ReceivedRequest};
 use self::request::ExplainRequest;
+use self::shares::FoundShares;
 use crate::encode::names;
 use crate::inspect::chains;
 
@@ -146,6 +148,7 @@ fn routed_by(
         return ExplainedAnswer::not_found(format!("no virtual host is for {}", routed.host));
     };
     way.virtual_host = Some(chosen);
+    let mut shares = FoundShares::default();
     for (index, route) in host.routes.iter().enumerate() {
         let fit = route
             .r#match
@@ -159,10 +162,12 @@ fn routed_by(
                     &host.typed_per_filter_config,
                     &configuration.typed_per_filter_config,
                 ];
-                way.may_answer = guards::may_answer(levels);
-                let has_its_headers = way.may_answer.is_empty() && manager.early_header_mutation_extensions.is_empty();
+                let may_answer = guards::may_answer(levels);
+                let has_its_headers = may_answer.is_empty() && manager.early_header_mutation_extensions.is_empty();
                 let verdict = guards::verdict(levels, routed, has_its_headers);
-                (None, Some(verdict.applied(answer::of_route(route, routed, resources))))
+                way.may_answer.extend(may_answer);
+                let answer = verdict.applied(answer::of_route(route, routed, resources));
+                (None, shares.add(&route.name, route.r#match.as_ref().and_then(shares::end), answer))
             }
             Fit::Unknown(why) => (Some(why.clone()), Some(ExplainedAnswer::Unknown { why })),
         };
@@ -172,7 +177,8 @@ fn routed_by(
             return answer;
         }
     }
-    ExplainedAnswer::not_found("no route of the virtual host matches".into())
+    let nothing = ExplainedAnswer::not_found("no route of the virtual host matches".into());
+    shares.add("", None, nothing.clone()).unwrap_or(nothing)
 }
 
 fn candidate(route: &Route, why_not: Option<String>) -> RouteCandidate {

@@ -45,9 +45,9 @@ pub enum GuardKind {
 pub struct Guards {
     /// External authorization of requests.
     pub ext_auth: Option<RouteExtAuth>,
-    /// External authorization that the rule of a route requires itself, in addition to that of policies: neither
-    /// replaces or disables the other.
-    pub rule_auth: Option<RouteExtAuth>,
+    /// External authorization that the rule of a route and its backend require themselves, in addition to that of
+    /// policies: none replaces or disables another. Each has another filter.
+    pub rule_auth: Vec<RouteExtAuth>,
     /// The token that requests must carry.
     pub jwt: Option<RouteJwt>,
     /// The global rate limit of requests.
@@ -82,7 +82,7 @@ impl Guards {
     /// Returns whether nothing is set at this level.
     pub fn is_empty(&self) -> bool {
         let Self { ext_auth, rule_auth, jwt, rate_limit, ext_proc, oauth2, off, above: _ } = self;
-        let no_services = ext_auth.is_none() && rule_auth.is_none() && ext_proc.is_none() && oauth2.is_none();
+        let no_services = ext_auth.is_none() && rule_auth.is_empty() && ext_proc.is_none() && oauth2.is_none();
         no_services && jwt.is_none() && rate_limit.is_none() && off.is_empty()
     }
 

@@ -63,6 +63,21 @@ impl HeaderEdits {
         Self { set, add, remove: names, ..Self::default() }
     }
 
+    /// Returns these changes and then later ones, as one list: Envoy removes headers before it sets and adds others.
+    pub fn followed_by(&self, later: &Self) -> Self {
+        let join = |own: &[(Arc<str>, Arc<str>)], others: &[(Arc<str>, Arc<str>)]| {
+            let kept = own.iter().filter(|(name, _)| !later.overwritten().any(|other| *other == **name));
+            kept.chain(others).cloned().collect()
+        };
+        Self {
+            set: join(&self.set, &later.set),
+            set_formatted: join(&self.set_formatted, &later.set_formatted),
+            add: join(&self.add, &later.add),
+            add_formatted: join(&self.add_formatted, &later.add_formatted),
+            remove: self.remove.iter().chain(&later.remove).cloned().collect(),
+        }
+    }
+
     /// Returns whether the changes remove or overwrite a header, so that its original value is hidden.
     pub fn hides(&self) -> bool {
         let Self { set, set_formatted, add: _, add_formatted: _, remove } = self;
@@ -129,4 +144,28 @@ fn pairs<'a>(
     // Most lists have one entry, and room for four until here.
     read.shrink_to_fit();
     read
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_changes_come_after_earlier_ones() {
+        let read =
+            |set: &[(&'static str, &'static str)], add: &[(&'static str, &'static str)], remove: &[&'static str]| {
+                let mut flaws = Vec::new();
+                let (set, add) = (set.iter().copied(), add.iter().copied());
+                let edits = HeaderEdits::read(set, add, remove.iter().copied(), &mut flaws);
+                assert_eq!(flaws, []);
+                edits
+            };
+        let first = read(&[("a", "1"), ("b", "1")], &[("c", "1")], &["d"]);
+        assert_eq!(first.followed_by(&HeaderEdits::default()), first);
+        assert_eq!(HeaderEdits::default().followed_by(&first), first);
+        let later = read(&[("a", "2"), ("c", "2"), ("d", "2")], &[("b", "2")], &[]);
+        let both = read(&[("b", "1"), ("a", "2"), ("c", "2"), ("d", "2")], &[("b", "2")], &["d"]);
+        assert_eq!(first.followed_by(&later), both);
+        assert_eq!(first.followed_by(&read(&[], &[], &["a", "c"])), read(&[("b", "1")], &[], &["d", "a", "c"]));
+    }
 }

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::config::core::v3::RuntimeFractionalPercent;
 use envoy_types::pb::envoy::config::route::v3::route_action::RequestMirrorPolicy;
-use envoy_types::pb::envoy::r#type::v3::FractionalPercent;
-use envoy_types::pb::envoy::r#type::v3::fractional_percent::DenominatorType;
 
 use super::Flaw;
+use super::share::{self, RouteShare, WHOLE};
 use crate::encode::names;
 use crate::model::BackendCluster;
 
@@ -34,9 +32,6 @@ pub struct Mirroring {
 /// A share of requests in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestShare(u32);
-
-/// The number of millionths in a whole.
-const WHOLE: u32 = 1_000_000;
 
 impl RequestShare {
     /// Every request.
@@ -67,19 +62,15 @@ impl RequestShare {
 }
 
 impl Mirror {
-    /// Returns the Envoy configuration.
-    pub fn encode(&self) -> RequestMirrorPolicy {
+    /// Returns the Envoy configuration for a route with this share of the requests of its match; all where unset.
+    pub fn encode(&self, of: Option<RouteShare>) -> RequestMirrorPolicy {
+        let millionths = self.share.0;
         RequestMirrorPolicy {
             cluster: names::cluster(&self.backend),
             disable_shadow_host_suffix_append: self.sent.as_ref().is_some_and(|sent| sent.plain_host),
             host_rewrite_literal: self.sent.as_ref().and_then(|sent| sent.host.as_deref()).unwrap_or_default().into(),
-            runtime_fraction: (self.share != RequestShare::ALL).then(|| RuntimeFractionalPercent {
-                default_value: Some(FractionalPercent {
-                    numerator: self.share.0,
-                    denominator: DenominatorType::Million.into(),
-                }),
-                ..Default::default()
-            }),
+            runtime_fraction: (self.share != RequestShare::ALL)
+                .then(|| of.map_or_else(|| share::fraction(millionths), |of| of.of_copies(millionths))),
             ..Default::default()
         }
     }

@@ -47,6 +47,7 @@ pub mod rewrite;
 pub mod secret_headers;
 pub mod server_tls;
 pub mod session;
+pub mod share;
 pub mod stream;
 pub mod timeout;
 pub mod token_bucket;

@@ -34,9 +34,9 @@ pub(super) fn check(key: &ObjectKey, plan: &RoutePlan, overlay: &Overlay, today:
     found
 }
 
-/// Returns the backends that a route forwards requests or mirrored requests to, and the server of its own filter.
+/// Returns the backends that a route forwards requests or mirrored requests to, and the servers of its own filters.
 pub(super) fn of(route: &Route) -> Vec<&EndpointSource> {
-    let server = route.guards.rule_auth.as_ref().and_then(|auth| match &auth.server.remote {
+    let servers = route.guards.rule_auth.iter().filter_map(|auth| match &auth.server.remote {
         Remote::Backend(backend) => Some(backend),
         Remote::Group(_) | Remote::Host(_) => None,
     });
@@ -45,7 +45,7 @@ pub(super) fn of(route: &Route) -> Vec<&EndpointSource> {
         let backends = forward.backends.iter().filter_map(|weighted| weighted.backend.as_ref());
         backends.chain(forward.mirrors.iter().map(|mirror| &mirror.backend))
     });
-    backends.chain(server).map(|backend| &backend.place).collect()
+    backends.chain(servers).map(|backend| &backend.place).collect()
 }
 
 /// Returns why a route must not forward requests to a backend now; `None` if it may.

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::filter::RouteFilter;
-use holdfast_api::apis::gateway::route::{RouteRule as _, RuleEntry};
+use holdfast_api::apis::gateway::route::{RouteRule, RuleEntry};
 use holdfast_api::apis::kgateway::GROUP;
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
-use holdfast_envoy::model::Action;
+use holdfast_envoy::model::{Action, Precedence, Route};
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::listener::ListenerState;
@@ -199,7 +199,8 @@ pub(super) fn of_route(
     let mut found = Vec::new();
     let nothing = (BTreeSet::new(), Origins::new());
     for rendered in plan.routes.iter().filter(|rendered| !is_closed(&rendered.route.action, world)) {
-        let (name, named) = rule(served, rendered.route.precedence.rule);
+        let (name, mut named) = rule(served, rendered.route.precedence.rule);
+        named.extend(named_by_backend(served, &rendered.route));
         let own = attached.iter().filter(|(_, section)| section.is_none_or(|section| Some(section) == name.as_deref()));
         let merged = rendered.delegated().map(|of| &of.policies);
         let (keys, origins) = merged.or(plan.merged.get(&rendered.route.section)).unwrap_or(&nothing);
@@ -236,15 +237,29 @@ pub(super) fn of_rules(object: &Object, today: &Today<'_>) -> Vec<BTreeSet<Objec
     (0..count).map(of).collect()
 }
 
+/// Returns the policies that the filters of a route of this object name.
+fn policies_of(object: &Object, filters: &[RouteFilter]) -> Vec<ObjectKey> {
+    let namespace = &*object.key.namespace;
+    let references = filters.iter().filter_map(|filter| filter.extension_ref.as_ref());
+    let policies = references.filter(|reference| reference.group == GROUP && reference.kind == kinds::TRAFFIC_POLICY);
+    policies.map(|reference| ObjectKey::new(GROUP, kinds::TRAFFIC_POLICY, namespace, &*reference.name)).collect()
+}
+
+/// Returns the policies that the backend of a share of requests names.
+fn named_by_backend(object: &Object, route: &Route) -> Vec<ObjectKey> {
+    let Precedence { rule, share, .. } = &route.precedence;
+    let backends = match &object.body {
+        Body::HttpRoute(route) => route.rules.get(*rule).and_then(RuleEntry::guards).map(RouteRule::backends),
+        Body::GrpcRoute(route) => route.rules.get(*rule).and_then(RuleEntry::guards).map(RouteRule::backends),
+        _ => None,
+    };
+    let backend = backends.and_then(|backends| backends.get(*share));
+    backend.map(|backend| policies_of(object, backend.filters.as_deref().unwrap_or_default())).unwrap_or_default()
+}
+
 /// Returns the name of a rule, and the policies that it names.
 fn rule(object: &Object, index: usize) -> (Option<Arc<str>>, Vec<ObjectKey>) {
-    let namespace = &*object.key.namespace;
-    let named = |filters: &[RouteFilter]| {
-        let references = filters.iter().filter_map(|filter| filter.extension_ref.as_ref());
-        let policies =
-            references.filter(|reference| reference.group == GROUP && reference.kind == kinds::TRAFFIC_POLICY);
-        policies.map(|reference| ObjectKey::new(GROUP, kinds::TRAFFIC_POLICY, namespace, &*reference.name)).collect()
-    };
+    let named = |filters: &[RouteFilter]| policies_of(object, filters);
     match &object.body {
         Body::HttpRoute(route) => match route.rules.get(index) {
             Some(RuleEntry::Decoded(rule)) => (rule.name.clone(), named(rule.filters())),

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use gateway_api::httproutes::HttpRouteRulesFiltersRequestRedirectScheme as Written;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::filter::{FilterType as Kind, RouteFilter as Filter};
+use holdfast_api::apis::gateway::references::BackendRef;
 use holdfast_api::apis::gateway::route::{RouteRule as Filtered, RuleEntry};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
@@ -43,10 +44,22 @@ struct Security {
     tls_only: bool,
     /// Extensions that may be guards.
     extensions: BTreeSet<String>,
+    /// The backends with the protection of their own filters, in order; empty if none has any.
+    at_backends: Vec<(String, BackendSecurity)>,
     /// Policies that are attached to the rule by its name, or that the rule names.
     policies: BTreeSet<ObjectKey>,
     /// Whether the rule has filters that cannot be read.
     unreadable: bool,
+}
+
+/// The protection of the share of requests of one backend, by filters of this backend alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct BackendSecurity {
+    cors: Option<String>,
+    auth: Option<String>,
+    extensions: BTreeSet<String>,
+    tls_only: bool,
+    rewrites_host: bool,
 }
 
 impl Security {
@@ -94,19 +107,50 @@ impl Security {
     }
 
     /// Adds the protection that the filters of backends require in addition to those of their rule.
-    fn with_backends<'f>(mut self, backends: impl Iterator<Item = &'f [Filter]>) -> Self {
+    fn with_backends(mut self, backends: &[BackendRef]) -> Self {
         let mut of_all: Option<BTreeSet<String>> = None;
-        for own in backends.map(Self::written) {
-            self.extensions.extend(own.extensions);
-            // No version has the authorization of a single backend.
-            self.extensions.extend(own.auth);
+        for backend in backends {
+            let BackendRef { group, kind, namespace, name, port, weight: _, filters } = backend;
+            let own = Self::written(filters.as_deref().unwrap_or_default());
+            let Self { cors, auth, extensions, tls_only, rewrites_host, .. } = own;
+            let filters = BackendSecurity { cors, auth, extensions, tls_only, rewrites_host };
+            self.at_backends.push((format!("{group:?} {kind:?} {namespace:?} {name} {port:?}"), filters));
             of_all = Some(match of_all {
                 Some(known) => known.intersection(&own.cleansed).cloned().collect(),
                 None => own.cleansed,
             });
         }
         self.cleansed_at_backends = of_all.unwrap_or_default();
+        if self.at_backends.iter().all(|(_, own)| *own == BackendSecurity::default()) {
+            self.at_backends.clear();
+        }
         self
+    }
+
+    /// Returns the protection that a route with the share of one backend lacks. The backends of both versions must have
+    /// the same filters, and the route must have those of its own backend.
+    fn lacking_at_backend(&self, route: &Route, then: &Carried<'_>, plain: bool) -> Option<&'static str> {
+        if self.at_backends.is_empty() {
+            return None;
+        }
+        if self.at_backends != then.written.at_backends {
+            return Some("the filters of each backendRef");
+        }
+        let (_, own) = then.written.at_backends.get(route.precedence.share)?;
+        let to_tls = matches!(&route.action, Action::Redirect(to) if to.scheme == Some(Scheme::Https));
+        let servers = usize::from(then.written.auth.is_some() && then.written.auth != own.auth) + 1;
+        if own.auth.is_some() && !(is_authorized(route) && route.guards.rule_auth.len() >= servers) {
+            return Some("external authorization of the backendRef");
+        }
+        if own.tls_only && plain && !to_tls {
+            return Some("the redirect to https of the backendRef");
+        }
+        let Action::Forward(forward) = &route.action else { return None };
+        if own.cors.is_some() && route.cors.is_none() {
+            return Some("the filter CORS of the backendRef");
+        }
+        let keeps_host = own.rewrites_host && forward.rewrite.host.is_none();
+        keeps_host.then_some("the host of the backendRef")
     }
 
     /// Returns, in a word, the protection that a route lacks; `None` if it lacks none. A route without a response from
@@ -123,6 +167,9 @@ impl Security {
         // A redirect is for authorized requests only, too.
         if self.auth.is_some() && !(self.auth == then.written.auth && is_authorized(route)) {
             return Some("external authorization".into());
+        }
+        if let Some(lost) = self.lacking_at_backend(route, then, plain) {
+            return Some(lost.into());
         }
         if !matches!(route.action, Action::Forward(_)) {
             return None;
@@ -170,7 +217,8 @@ impl Security {
 
 /// Checks whether a server has to allow each request of a route, as a filter of its rule.
 fn is_authorized(route: &Route) -> bool {
-    route.guards.rule_auth.as_ref().is_some_and(|auth| !auth.server.fail_open)
+    let servers = &route.guards.rule_auth;
+    !servers.is_empty() && servers.iter().all(|auth| !auth.server.fail_open)
 }
 
 /// Properties of a served route besides its own content.
@@ -227,14 +275,11 @@ impl<'a> Form<'a> {
 fn rules<'a, R: Filtered>(entries: &'a [RuleEntry<R>], name: impl Fn(&'a R) -> Option<&'a str>) -> Vec<Rule<'a>> {
     let rule = |entry: &'a RuleEntry<R>| match entry {
         RuleEntry::Decoded(rule) => {
-            let backends = rule.backends().iter().map(|backend| backend.filters.as_deref().unwrap_or_default());
-            Rule { name: name(rule), security: Security::written(rule.filters()).with_backends(backends) }
+            Rule { name: name(rule), security: Security::written(rule.filters()).with_backends(rule.backends()) }
         }
         RuleEntry::Broken { name, guards, .. } => {
-            let security = guards.as_ref().map(|rule| {
-                let backends = rule.backends().iter().map(|backend| backend.filters.as_deref().unwrap_or_default());
-                Security::written(rule.filters()).with_backends(backends)
-            });
+            let security = guards.as_ref();
+            let security = security.map(|rule| Security::written(rule.filters()).with_backends(rule.backends()));
             let security = security.unwrap_or_else(|| Security { unreadable: true, ..Security::default() });
             Rule { name: name.as_deref(), security }
         }

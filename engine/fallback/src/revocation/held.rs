@@ -84,7 +84,12 @@ impl HeldRoute<'_, '_, '_> {
         if meanwhile::goes_on(revocation, held, (object, plan), &of_gateway) {
             return true;
         }
-        let own = match held.current(plan, &revocation.id.gateway) {
+        let current = held.current(plan, &revocation.id.gateway);
+        // The requests of the route belong to other shares now.
+        if current.is_none() && held.shares(plan).any(|rendered| !held.route.protects_as(&rendered.route)) {
+            return false;
+        }
+        let own = match current {
             Some(rendered) if !held.route.protects_as(&rendered.route) => return false,
             Some(rendered) if !matches!(rendered.route.action, Action::Respond(_)) => {
                 let guards = rendered.route.guards.under(&of_gateway.levels).guarding();

@@ -219,6 +219,13 @@ impl Held<'_> {
         };
         plan.routes.iter().find(is_current)
     }
+
+    /// Returns the current routes with shares of the requests of the held route, or with all requests if the held route
+    /// has a share of them.
+    fn shares<'p>(&self, plan: &'p RoutePlan) -> impl Iterator<Item = &'p Arc<Rendered>> {
+        let own = names::without_share(self.route.name());
+        plan.routes.iter().filter(move |rendered| names::without_share(&rendered.route.name) == own)
+    }
 }
 
 /// Returns the route configuration with these routes closed; `None` if no route is to be closed.

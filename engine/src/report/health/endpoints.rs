@@ -170,18 +170,21 @@ fn units<'a>(
 ) -> BTreeMap<(ObjectKey, Arc<str>), UnitWithoutEndpoints<'a>> {
     let mut units = BTreeMap::new();
     for rendered in &*plan.routes {
-        let Action::Forward(forward) = &rendered.route.action else { continue };
-        let backends = || forward.backends.iter().filter(|backend| backend.weight > 0);
+        let forward = if let Action::Forward(forward) = &rendered.route.action { Some(forward) } else { None };
+        let all = || forward.into_iter().flat_map(|forward| &forward.backends);
+        let backends = || all().filter(|backend| backend.weight > 0);
         let service = |backend: &WeightedBackend| backend.backend.as_ref()?.service().and_then(|one| empty.get(one));
         let services: BTreeSet<_> = backends().filter_map(service).collect();
-        if services.is_empty() {
+        // Another share of the requests of the unit may be forwarded elsewhere.
+        if services.is_empty() && rendered.route.share.is_none() {
             continue;
         }
         let unit = (rendered.route.key.clone(), rendered.route.section.clone());
         let unit =
             units.entry(unit).or_insert_with(|| UnitWithoutEndpoints { services: BTreeSet::new(), is_whole: true });
-        unit.is_whole &= backends().all(|backend| service(backend).is_some());
+        unit.is_whole &= forward.is_some() && backends().all(|backend| service(backend).is_some());
         unit.services.extend(services);
     }
+    units.retain(|_, unit| !unit.services.is_empty());
     units
 }

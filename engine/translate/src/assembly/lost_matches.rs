@@ -65,7 +65,10 @@ pub(crate) fn lost_matches<'a>(routes: impl Iterator<Item = &'a Rendered>) -> Ve
         let is_delegated = is_below(winner, loser) || is_below(rendered, &winner.route.key);
         (winner.route.key != *loser && !is_delegated).then(lost)
     });
-    lost.collect()
+    let mut lost: Vec<LostMatch> = lost.collect();
+    // The routes with shares of one match follow each other.
+    lost.dedup();
+    lost
 }
 
 /// The conditions of a route in a canonical order.

@@ -1,4 +1,4 @@
-//! Filters of HTTPRoute and GRPCRoute rules: conversion from Gateway API types to features.
+//! Filters of HTTPRoute and GRPCRoute rules and of their backends: conversion from Gateway API types to features.
 //!
 //! An unusable filter is a flaw of its rule and is never skipped: requests must not pass without the filter.
 
@@ -27,6 +27,7 @@ use holdfast_graph::{ObjectKey, Role};
 
 use super::external_auth::{self, AuthFilter};
 use crate::backend_policy::backend::{self, Reference, Referrer, Refused, Sent};
+use crate::policy::route::FilterExtension;
 use crate::reader::Reader;
 
 /// kgateway kinds that filters may name.
@@ -34,7 +35,7 @@ const EXTENSIONS: [&str; 2] = [kinds::TRAFFIC_POLICY, kinds::DIRECT_RESPONSE];
 /// Filters of one rule or backend; same limit as in the CRD.
 const FILTERS_MAX: usize = 16;
 
-/// The filters of a rule. Mirrors and the authorization server are resolved later: a mirror with a missing backend does
+/// The filters of a rule or backend. Mirrors and the authorization server are resolved later: a mirror with a missing backend does
 /// not break its rule, and a missing server is a missing reference.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filters {
@@ -43,24 +44,60 @@ pub(crate) struct Filters {
     pub(crate) redirect: Option<Redirect>,
     pub(crate) rewrite: Rewrite,
     pub(crate) cors: Option<CorsSettings>,
-    /// External authorization: index and settings.
-    auth: Option<(usize, AuthFilter)>,
-    mirrors: Vec<(usize, HttpRouteRulesFiltersRequestMirror, RequestShare)>,
-    /// Policies and direct responses that the rule names: index, group, kind and name.
-    pub(crate) extensions: Vec<(usize, String, String, String)>,
+    /// External authorization: fields and settings.
+    auth: Vec<(Arc<str>, AuthFilter)>,
+    /// Mirrors with their fields.
+    mirrors: Vec<(Arc<str>, HttpRouteRulesFiltersRequestMirror, RequestShare)>,
+    /// Policies and direct responses that the rule names.
+    pub(crate) extensions: Vec<FilterExtension>,
 }
 
 impl Filters {
-    /// Returns the external authorization of requests; an error if the server cannot be used, which closes the rule.
+    /// Returns whether there are filters besides header changes. Of a backend, these need an Envoy route of its own.
+    pub(crate) fn has_more_than_headers(&self) -> bool {
+        let Self { request_headers: _, response_headers: _, redirect, rewrite, cors, auth, mirrors, extensions } = self;
+        let is_routed_alike = redirect.is_none() && *rewrite == Rewrite::default() && mirrors.is_empty();
+        !is_routed_alike || cors.is_some() || !auth.is_empty() || !extensions.is_empty()
+    }
+
+    /// Returns the filters of the share of requests of a backend, given those of the backend beside those of its rule.
+    /// Header changes of the backend are not included.
+    pub(crate) fn with_backend(self, own: Filters) -> Self {
+        let Filters { request_headers: _, response_headers: _, redirect, rewrite, cors, auth, mirrors, extensions } =
+            own;
+        Self {
+            redirect: redirect.or(self.redirect),
+            rewrite: Rewrite {
+                host: rewrite.host.or(self.rewrite.host),
+                path: rewrite.path.or(self.rewrite.path),
+                ..self.rewrite
+            },
+            cors: cors.or(self.cors),
+            auth: self.auth.into_iter().chain(auth).collect(),
+            mirrors: self.mirrors.into_iter().chain(mirrors).collect(),
+            // Of policies, the one that is named first applies.
+            extensions: extensions.into_iter().chain(self.extensions).collect(),
+            ..self
+        }
+    }
+
+    /// Returns the external authorization of requests; an error if a server cannot be used, which closes the requests.
     pub(crate) fn auth(
         &self,
         route: &ObjectKey,
         section: &str,
         reader: &mut Reader<'_>,
-    ) -> Result<Option<RouteExtAuth>, Box<Refused>> {
-        let Some((index, auth)) = &self.auth else { return Ok(None) };
-        let field = format!("spec.{section}.filters[{index}].externalAuth.backendRef");
-        auth.resolve(route, section, &field, reader).map(Some)
+    ) -> Result<Vec<RouteExtAuth>, Box<Refused>> {
+        let mut all: Vec<RouteExtAuth> = Vec::new();
+        for (filter, auth) in &self.auth {
+            let field = format!("spec.{section}.{filter}.externalAuth.backendRef");
+            let auth = auth.resolve(route, section, &field, reader)?;
+            // Equal settings are one filter in Envoy.
+            if !all.contains(&auth) {
+                all.push(auth);
+            }
+        }
+        Ok(all)
     }
 
     /// Resolves the mirrors. A mirror with a missing backend is dropped and reported, as Gateway API requires.
@@ -72,8 +109,8 @@ impl Filters {
         faults: &mut Vec<Fault>,
     ) -> Vec<Mirror> {
         let mut mirrors = Vec::new();
-        for (index, mirror, share) in &self.mirrors {
-            let field = format!("spec.{section}.filters[{index}].requestMirror.backendRef");
+        for (filter, mirror, share) in &self.mirrors {
+            let field = format!("spec.{section}.{filter}.requestMirror.backendRef");
             let referrer = Referrer { route, section, field: &field, role: Role::Mentions, sent: Sent::Others };
             let written = &mirror.backend_ref;
             let reference = Reference {
@@ -101,21 +138,35 @@ pub(crate) enum Allowed {
     Grpc,
 }
 
-/// Reads the filters of a rule. `paths` are the rule's path matches; `has_backends` is whether it has backendRefs.
-pub(crate) fn of_rule(
-    written: &[Filter],
-    allowed: Allowed,
-    paths: &[&PathMatch],
-    has_backends: bool,
-    flaws: &mut Vec<Flaw>,
-) -> Filters {
+/// What filters are read for: the kind of route, and the path matches of the rule.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadFor<'a> {
+    pub(crate) allowed: Allowed,
+    pub(crate) paths: &'a [&'a PathMatch],
+}
+
+/// Reads the filters of a rule. `has_backends` is whether it has backendRefs.
+pub(crate) fn of_rule(written: &[Filter], context: ReadFor<'_>, has_backends: bool, flaws: &mut Vec<Flaw>) -> Filters {
+    let filters = of_list(written, context, "filters", flaws);
+    if filters.redirect.is_some() && has_backends {
+        flaws.push(Flaw::new(
+            "filters",
+            "a rule with RequestRedirect can have no backendRefs: no request would reach them",
+        ));
+    }
+    filters
+}
+
+/// Reads a list of filters; `list` is its field in the rule.
+fn of_list(written: &[Filter], context: ReadFor<'_>, list: &str, flaws: &mut Vec<Flaw>) -> Filters {
+    let ReadFor { allowed, paths } = context;
     let mut filters = Filters::default();
     let mut seen: Vec<&Type> = Vec::new();
     if written.len() > FILTERS_MAX {
-        flaws.push(Flaw::new("filters", format!("must have at most {FILTERS_MAX} entries")));
+        flaws.push(Flaw::new(list, format!("must have at most {FILTERS_MAX} entries")));
     }
     for (index, filter) in written.iter().enumerate().take(FILTERS_MAX) {
-        let field = at("filters", index);
+        let field = at(list, index);
         let repeats =
             seen.contains(&&filter.r#type) && !matches!(filter.r#type, Type::RequestMirror | Type::ExtensionRef);
         if repeats {
@@ -135,18 +186,11 @@ pub(crate) fn of_rule(
             continue;
         }
         let mut found = foreign_fields(filter);
-        read(index, filter, paths, &mut filters, &mut found);
-        let prefix = |below: &str| if below.is_empty() { field.clone() } else { format!("{field}.{below}") };
-        flaws.extend(found.into_iter().map(|flaw| Flaw::new(prefix(&flaw.field), flaw.message)));
+        read(&field, filter, paths, &mut filters, &mut found);
+        flaws.extend(found.into_iter().map(|flaw| below(&field, flaw)));
     }
     if filters.redirect.is_some() && filters.rewrite != Rewrite::default() {
-        flaws.push(Flaw::new("filters", "RequestRedirect and URLRewrite cannot be in one rule"));
-    }
-    if filters.redirect.is_some() && has_backends {
-        flaws.push(Flaw::new(
-            "filters",
-            "a rule with RequestRedirect can have no backendRefs: no request would reach them",
-        ));
+        flaws.push(Flaw::new(list, "RequestRedirect and URLRewrite cannot be in one list of filters"));
     }
     filters
 }
@@ -167,7 +211,7 @@ fn foreign_fields(filter: &Filter) -> Vec<Flaw> {
     strange.map(|(name, _, _)| Flaw::new(name, format!("{name} cannot be set in a filter of another type"))).collect()
 }
 
-fn read(index: usize, filter: &Filter, paths: &[&PathMatch], filters: &mut Filters, flaws: &mut Vec<Flaw>) {
+fn read(field: &str, filter: &Filter, paths: &[&PathMatch], filters: &mut Filters, flaws: &mut Vec<Flaw>) {
     match filter.r#type {
         Type::RequestHeaderModifier => match &filter.request_header_modifier {
             Some(_) => filters.request_headers = request_headers(filter, flaws),
@@ -181,7 +225,7 @@ fn read(index: usize, filter: &Filter, paths: &[&PathMatch], filters: &mut Filte
             Some(mirror) => {
                 let fraction = mirror.fraction.as_ref().map(|fraction| (fraction.numerator, fraction.denominator));
                 match RequestShare::read(mirror.percent, fraction) {
-                    Ok(share) => filters.mirrors.push((index, (**mirror).clone(), share)),
+                    Ok(share) => filters.mirrors.push((field.into(), (**mirror).clone(), share)),
                     Err(flaw) => flaws.push(below("requestMirror", flaw)),
                 }
             }
@@ -206,7 +250,7 @@ fn read(index: usize, filter: &Filter, paths: &[&PathMatch], filters: &mut Filte
         Type::ExternalAuth => match &filter.external_auth {
             Some(written) => {
                 let mut found = Vec::new();
-                filters.auth = external_auth::read(written, &mut found).map(|auth| (index, auth));
+                filters.auth.extend(external_auth::read(written, &mut found).map(|auth| (field.into(), auth)));
                 flaws.extend(found.into_iter().map(|flaw| below("externalAuth", flaw)));
             }
             None => flaws.push(missing("externalAuth")),
@@ -215,7 +259,12 @@ fn read(index: usize, filter: &Filter, paths: &[&PathMatch], filters: &mut Filte
             let served = |group: &str, kind: &str| group == kgateway::GROUP && EXTENSIONS.contains(&kind);
             match &filter.extension_ref {
                 Some(named) if served(&named.group, &named.kind) => {
-                    filters.extensions.push((index, named.group.clone(), named.kind.clone(), named.name.clone()));
+                    filters.extensions.push(FilterExtension {
+                        field: field.into(),
+                        group: named.group.clone(),
+                        kind: named.kind.clone(),
+                        name: named.name.clone(),
+                    });
                 }
                 named => {
                     let name = named.as_ref().map(|r| format!("{}/{} {:?}", r.group, r.kind, r.name));
@@ -331,41 +380,10 @@ fn cors(written: &HttpRouteRulesFiltersCors, flaws: &mut Vec<Flaw>) -> CorsSetti
     }
 }
 
-/// Reads the filters of a backend reference. For a single backend, only header changes are supported.
-pub(crate) fn of_backend(reference: &BackendRef, field: &str, flaws: &mut Vec<Flaw>) -> (HeaderEdits, HeaderEdits) {
-    let (mut request, mut response) = (HeaderEdits::default(), HeaderEdits::default());
-    let written = reference.filters.as_deref().unwrap_or_default();
-    if written.len() > FILTERS_MAX {
-        flaws.push(Flaw::new(format!("{field}.filters"), format!("must have at most {FILTERS_MAX} entries")));
-    }
-    let mut seen: Vec<&Type> = Vec::new();
-    for (index, filter) in written.iter().enumerate().take(FILTERS_MAX) {
-        let field = format!("{field}.filters[{index}]");
-        let mut found = foreign_fields(filter);
-        if seen.contains(&&filter.r#type) {
-            found.push(Flaw::new("type", format!("only one filter of type {} is allowed", type_name(&filter.r#type))));
-        }
-        seen.push(&filter.r#type);
-        match filter.r#type {
-            Type::RequestHeaderModifier if filter.request_header_modifier.is_some() => {
-                request = request_headers(filter, &mut found);
-            }
-            Type::ResponseHeaderModifier if filter.response_header_modifier.is_some() => {
-                response = response_headers(filter, &mut found);
-            }
-            Type::RequestHeaderModifier => found.push(missing("requestHeaderModifier")),
-            Type::ResponseHeaderModifier => found.push(missing("responseHeaderModifier")),
-            ref other => {
-                let message = format!(
-                    "filters of type {} are supported for a rule, not for a single backendRef",
-                    type_name(other)
-                );
-                found.push(Flaw::new("type", message));
-            }
-        }
-        flaws.extend(found.into_iter().map(|flaw| below(&field, flaw)));
-    }
-    (request, response)
+/// Reads the filters of a backend reference; `field` is that of the reference.
+pub(crate) fn of_backend(reference: &BackendRef, context: ReadFor<'_>, field: &str, flaws: &mut Vec<Flaw>) -> Filters {
+    let field = format!("{field}.filters");
+    of_list(reference.filters.as_deref().unwrap_or_default(), context, &field, flaws)
 }
 
 /// Returns the filter type as written in a manifest.

@@ -18,7 +18,7 @@ use holdfast_envoy::model::{Match, PathMatch, PathRank};
 use serde_json::Value;
 
 use super::conditions::{self, Of, Written};
-use super::filters::{self, Allowed};
+use super::filters::{self, Allowed, ReadFor};
 use super::rule::ReadRule;
 use super::session;
 use crate::narrowing::calls::{self, Part};
@@ -40,8 +40,9 @@ pub(crate) fn read<'a>(index: usize, rule: &'a GrpcRule, regexes: &Regexes) -> R
         matches.push(any_call());
     }
     let backends = rule.backend_refs.as_deref().unwrap_or_default();
+    let allowed = Allowed::Grpc;
     let filters = rule.filters.as_deref().unwrap_or_default();
-    let filters = filters::of_rule(filters, Allowed::Grpc, &[], !backends.is_empty(), &mut flaws);
+    let filters = filters::of_rule(filters, ReadFor { allowed, paths: &[] }, !backends.is_empty(), &mut flaws);
     let mut ignored = Vec::new();
     let session = rule.session_persistence.as_ref();
     let session = session.map(|written| session::read(written, &mut flaws, &mut ignored));
@@ -49,6 +50,7 @@ pub(crate) fn read<'a>(index: usize, rule: &'a GrpcRule, regexes: &Regexes) -> R
         index,
         name: rule.name.as_deref(),
         matches,
+        allowed,
         filters,
         backends,
         timeouts: RouteTimeouts::default(),

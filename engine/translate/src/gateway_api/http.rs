@@ -18,7 +18,7 @@ use holdfast_envoy::model::{Match, PathMatch, PathRank};
 use serde_json::Value;
 
 use super::conditions::{self, Of, Written};
-use super::filters::{self, Allowed};
+use super::filters::{self, Allowed, ReadFor};
 use super::rule::{ReadRule, rank};
 use super::{retry, session};
 use crate::narrowing::{self, Ranked};
@@ -38,14 +38,17 @@ pub(crate) fn read<'a>(index: usize, rule: &'a HttpRule, regexes: &Regexes) -> R
     }
     let backends = rule.backend_refs.as_deref().unwrap_or_default();
     let paths: Vec<&PathMatch> = matches.iter().map(|ranked| &ranked.matches.path).collect();
+    let allowed = Allowed::Http;
+    let context = ReadFor { allowed, paths: &paths };
     let filters = rule.filters.as_deref().unwrap_or_default();
-    let filters = filters::of_rule(filters, Allowed::Http, &paths, !backends.is_empty(), &mut flaws);
+    let filters = filters::of_rule(filters, context, !backends.is_empty(), &mut flaws);
     let timeouts = timeouts(rule, &mut flaws);
     let retry = rule.retry.as_ref().map(|written| retry::read(written, &timeouts, &mut flaws));
     let mut ignored = Vec::new();
     let session = rule.session_persistence.as_ref();
     let session = session.map(|written| session::read(written, &mut flaws, &mut ignored));
-    ReadRule { index, name: rule.name.as_deref(), matches, filters, backends, timeouts, retry, session, flaws, ignored }
+    let name = rule.name.as_deref();
+    ReadRule { index, name, matches, allowed, filters, backends, timeouts, retry, session, flaws, ignored }
 }
 
 fn timeouts(rule: &HttpRule, flaws: &mut Vec<Flaw>) -> RouteTimeouts {

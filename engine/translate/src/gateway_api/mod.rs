@@ -18,6 +18,7 @@ mod rivals;
 pub(crate) mod route;
 pub(crate) mod rule;
 pub(crate) mod session;
+mod share;
 mod stream;
 pub(crate) mod today;
 pub(crate) mod weighted;

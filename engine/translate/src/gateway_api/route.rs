@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::references::BackendRef;
 use holdfast_api::apis::gateway::route::{RouteRule, RuleEntry};
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
@@ -204,19 +205,25 @@ pub(super) fn outcomes(
         Body::HttpRoute(route) => enumerate(&route.rules, |index, entry| match entry {
             RuleEntry::Decoded(rule) => decoded(index, http::read(index, rule, &regexes)),
             RuleEntry::Broken { name, matches, why, guards, .. } => {
-                let guards = guards.as_deref().map(|rule| !rule.filters().is_empty());
+                let guards = guards.as_deref().map(has_filters);
                 unreadable(index, name.as_ref(), http::salvage(matches, &regexes), why, guards)
             }
         }),
         Body::GrpcRoute(route) => enumerate(&route.rules, |index, entry| match entry {
             RuleEntry::Decoded(rule) => decoded(index, grpc::read(index, rule, &regexes)),
             RuleEntry::Broken { name, matches, why, guards, .. } => {
-                let guards = guards.as_deref().map(|rule| !rule.filters().is_empty());
+                let guards = guards.as_deref().map(has_filters);
                 unreadable(index, name.as_ref(), grpc::salvage(matches, &regexes), why, guards)
             }
         }),
         _ => Vec::new(),
     }
+}
+
+/// Returns whether a rule or one of its backends has filters.
+fn has_filters(rule: &impl RouteRule) -> bool {
+    let is_filtered = |backend: &BackendRef| backend.filters.as_ref().is_some_and(|filters| !filters.is_empty());
+    !rule.filters().is_empty() || rule.backends().iter().any(is_filtered)
 }
 
 fn closing(closed: &ClosedSections, index: usize) -> Option<&Closing> {

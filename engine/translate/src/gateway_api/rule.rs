@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use holdfast_api::apis::gateway::references::BackendRef;
 use holdfast_api::apis::kinds;
-use holdfast_api::fault::{Class, Fault};
+use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::settings::{Settings, body_for};
@@ -14,14 +14,13 @@ use holdfast_envoy::features::Flaw;
 use holdfast_envoy::features::retry::RouteRetryPolicy;
 use holdfast_envoy::features::session::PersistentSession;
 use holdfast_envoy::features::timeout::RouteTimeouts;
-use holdfast_envoy::model::{
-    Action, BackendCluster, FixedResponse, Forward, PathMatch, PathRank, Precedence, Route, WeightedBackend,
-};
+use holdfast_envoy::model::{Action, BackendCluster, FixedResponse, Forward, PathMatch, PathRank, Precedence, Route};
 use holdfast_graph::{ObjectKey, Origins};
 
-use super::filters::Filters;
+use super::filters::{Allowed, Filters, ReadFor};
 use super::session::{self, ReadSession};
-use super::weighted;
+use super::share::{self, RuleShare};
+use super::weighted::{self, Resolved};
 use crate::backend_policy::backend::{Refused, Sent};
 use crate::narrowing;
 use crate::narrowing::Ranked;
@@ -42,6 +41,8 @@ pub(crate) struct ReadRule<'a> {
     pub(crate) name: Option<&'a str>,
     /// The matches, never empty.
     pub(crate) matches: Vec<Ranked>,
+    /// The filters that the kind of route supports.
+    pub(crate) allowed: Allowed,
     /// The filters.
     pub(crate) filters: Filters,
     /// The backends as written.
@@ -91,67 +92,155 @@ pub(crate) fn translate(
 ) -> Outcome {
     let section = ObjectSection::Rule(rule.index).to_string();
     let field = format!("spec.{section}");
-    let mut outcome = Outcome::default();
-    let attached = attached.of_rule(object, rule.index, rule.name, &rule.filters.extensions, reader);
-    let mut resolved = weighted::resolve(&object.key, &section, rule.backends, Sent::Requests, reader);
-    let mirrors = rule.filters.mirrors(&object.key, &section, reader, &mut outcome.faults);
-    let auth = rule.filters.auth(&object.key, &section, reader);
+    let mut resolved = backends_of(object, &section, &rule, reader);
+    let answers = rule.filters.extensions.iter().any(|named| named.kind == kinds::DIRECT_RESPONSE);
+    let (shares, faults) = share::read(object, &section, &mut rule, &mut resolved, attached, reader);
+    let mut outcome = Outcome { faults, ..Outcome::default() };
     let (session, mut flawed) = session_and_flaws(object, &field, &mut rule, &mut resolved, &mut outcome.faults);
-    let of_server = auth.as_ref().err().map(|refused| &refused.fault);
-    outcome.faults.extend(resolved.faults.iter().chain(of_server).chain(&attached.faults).cloned());
-    outcome.of_policies = (!attached.keys.is_empty()).then(|| attached.merged.origins.clone());
-    outcome.policies.extend(attached.keys.iter().cloned());
-    let policies = attached.keys.iter().chain(&attached.secrets).chain(attached.answer.as_ref().map(|(key, _)| key));
-    let origins = policies.fold(Origins::one(object.key.clone()), |origins, key| origins.with(key.clone()));
-    let guarded = object.body.names_guard(Some(rule.index)) || !attached.keys.is_empty();
+    note(&shares, &resolved, &mut outcome);
+    let origins: Vec<Origins> = shares.iter().map(|share| share.origins(object)).collect();
+    let origins = Origins::union(&origins);
+    let guarded = object.body.names_guard(Some(rule.index)) || !outcome.policies.is_empty();
     let place = Place { object, index: rule.index, name: rule.name, origins, is_guarded: guarded };
-    if attached.answer.is_some() && (!rule.backends.is_empty() || rule.filters.redirect.is_some()) {
-        let flaw =
-            Flaw::new("filters", "a rule that names a DirectResponse can have neither backendRefs nor a redirect");
-        flawed = flawed.or(reported(object, &field, &[flaw], &mut outcome.faults));
-    }
+    let flaws = answer_flaws(&shares, answers && !rule.backends.is_empty());
+    flawed = flawed.or(reported(object, &field, &flaws, &mut outcome.faults));
     // Requests must not pass without their protection, whatever the operator has configured.
     let settings = if guarded { &answering(settings) } else { settings };
     if let Some(message) = flawed {
         return broken(place, &rule.matches, section, message, settings, outcome);
     }
-    if let Some((policy, why)) = &attached.closed {
-        return not_enforced(place, &rule.matches, &attached, (policy, why), settings, outcome);
+    if let Some((share, (policy, why))) =
+        shares.iter().find_map(|share| share.policies.closed.as_ref().map(|closed| (share, closed)))
+    {
+        return not_enforced(place, &rule.matches, &share.policies, (policy, why), settings, outcome);
     }
-    let rule_auth = match auth {
-        Ok(auth) => auth,
-        Err(refused) => return without_server(&place, &rule.matches, *refused, settings, outcome),
-    };
-    let answers = attached.answer.is_some();
-    let action = match (rule.filters.redirect, &attached.answer) {
-        (Some(redirect), _) => Action::Redirect(redirect),
-        (None, Some((_, response))) => Action::Respond(response.clone()),
-        (None, None) => {
-            let (rewrite, timeouts, retry) = (rule.filters.rewrite, rule.timeouts, rule.retry);
-            let forward = Forward { rewrite, timeouts, retry, mirrors, session, ..Forward::default() };
-            forward_or_answer(&place, resolved, forward, rule.backends.is_empty(), settings, &mut outcome)
-        }
-    };
-    let cleared = matches!(action, Action::Respond(_)) && !answers;
-    let has_policies = !cleared && !attached.policy_settings.is_empty();
-    if has_policies {
-        outcome.policy_settings.clone_from(&attached.policy_settings);
-    }
+    let forward = Forward { timeouts: rule.timeouts, retry: rule.retry, session, ..Forward::default() };
+    let is_without_backends = rule.backends.is_empty();
+    let shares: Vec<(RuleShare, ServedShare)> = shares
+        .into_iter()
+        .map(|mut share| {
+            let served =
+                serve(&place, &mut share, &mut resolved, (&forward, is_without_backends), settings, &mut outcome);
+            (share, served)
+        })
+        .collect();
+    let has_settings = shares.iter().filter(|(_, served)| !served.is_cleared);
+    outcome.policy_settings = has_settings.flat_map(|(share, _)| share.policies.policy_settings.clone()).collect();
     for (entry, ranked) in rule.matches.iter().enumerate() {
-        let mut route = place.route(entry, ranked, action.clone());
-        if !cleared {
-            route.request_headers = rule.filters.request_headers.clone().into();
-            route.response_headers = rule.filters.response_headers.clone().into();
-            route.cors = rule.filters.cors.clone().map(Box::new);
-            if rule_auth.is_some() {
-                route.guards.rule_auth.clone_from(&rule_auth);
-            }
-            outcome.bare.extend(has_policies.then(|| route.clone()));
-            attached.apply(object, rule.index, rule.name, &mut route);
+        for (share, served) in &shares {
+            let route = place.route(entry, ranked, served.action.clone());
+            add(route, share, served, &place, &mut outcome);
         }
-        outcome.routes.push(route);
     }
     outcome
+}
+
+/// Resolves the backends of a rule with their filters.
+fn backends_of(object: &Object, section: &str, rule: &ReadRule<'_>, reader: &mut Reader<'_>) -> Resolved {
+    let paths: Vec<&PathMatch> = rule.matches.iter().map(|ranked| &ranked.matches.path).collect();
+    let context = ReadFor { allowed: rule.allowed, paths: &paths };
+    weighted::resolve(&object.key, section, rule.backends, (Sent::Requests, Some(context)), reader)
+}
+
+/// Adds the faults of references, and the policies, to the outcome of a rule.
+fn note(shares: &[RuleShare], resolved: &Resolved, outcome: &mut Outcome) {
+    let servers = shares.iter().filter_map(|share| share.auth.as_ref().err()).map(|refused| &refused.fault);
+    let policies = shares.iter().flat_map(|share| &share.policies.faults);
+    // What the rule itself names is the same for all shares.
+    for fault in resolved.faults.iter().chain(servers).chain(policies) {
+        if !outcome.faults.contains(fault) {
+            outcome.faults.push(fault.clone());
+        }
+    }
+    for share in shares.iter().filter(|share| !share.policies.keys.is_empty()) {
+        let all = outcome.of_policies.get_or_insert_default();
+        for (field, origins) in &share.policies.merged.origins {
+            let known = all.entry(*field).or_default();
+            known.extend(origins.iter().filter(|key| !known.contains(key)).cloned().collect::<Vec<_>>());
+        }
+        outcome.policies.extend(share.policies.keys.iter().cloned());
+    }
+}
+
+/// Returns the flaws of DirectResponses beside what else would answer the same requests.
+fn answer_flaws(shares: &[RuleShare], is_beside_backends: bool) -> Vec<Flaw> {
+    let both = |share: &&RuleShare| share.policies.answer.is_some() && share.filters.redirect.is_some();
+    let mut flaws: Vec<Flaw> = shares
+        .iter()
+        .filter_map(|share| Some((share.only?, share)))
+        .filter(|(_, share)| both(share))
+        .map(|(only, _)| {
+            let message = "a backendRef that names a DirectResponse can have no redirect";
+            Flaw::new(format!("{}.filters", at("backendRefs", only.index)), message)
+        })
+        .collect();
+    let has_answer = shares.iter().any(|share| share.policies.answer.is_some());
+    if has_answer && (is_beside_backends || shares.iter().any(|share| share.only.is_none() && both(&share))) {
+        let message = "a rule that names a DirectResponse can have neither backendRefs nor a redirect";
+        flaws.push(Flaw::new("filters", message));
+    }
+    flaws
+}
+
+/// How a share of requests is served.
+struct ServedShare {
+    action: Action,
+    /// Whether the action replaces what the share would get, so that no filter applies.
+    is_cleared: bool,
+}
+
+/// Returns how a share of the requests of a rule is served.
+fn serve(
+    place: &Place<'_>,
+    share: &mut RuleShare,
+    resolved: &mut Resolved,
+    (forward, is_without_backends): (&Forward, bool),
+    settings: &Settings,
+    outcome: &mut Outcome,
+) -> ServedShare {
+    if let Err(refused) = &share.auth {
+        return ServedShare { action: without_server(place, refused, settings, outcome), is_cleared: true };
+    }
+    let backends = match share.only {
+        None => std::mem::take(&mut resolved.backends),
+        Some(only) => resolved.backends.get(only.position).cloned().into_iter().collect(),
+    };
+    let is_missing = share.only.is_some() && backends.iter().all(|backend| backend.backend.is_none());
+    let own = match (share.filters.redirect.take(), &share.policies.answer) {
+        _ if is_missing => None,
+        (Some(redirect), _) => Some(Action::Redirect(redirect)),
+        (None, Some((_, response))) => Some(Action::Respond(response.clone())),
+        (None, None) => None,
+    };
+    if let Some(action) = own {
+        return ServedShare { action, is_cleared: false };
+    }
+    let (rewrite, mirrors) = (share.filters.rewrite.clone(), std::mem::take(&mut share.mirrors));
+    let forward = Forward { rewrite, mirrors, backends, ..forward.clone() };
+    let action = forward_or_answer(place, resolved, forward, is_without_backends, settings, outcome);
+    ServedShare { is_cleared: matches!(action, Action::Respond(_)), action }
+}
+
+/// Adds a route of a share to the outcome of its rule.
+fn add(mut route: Route, share: &RuleShare, served: &ServedShare, place: &Place<'_>, outcome: &mut Outcome) {
+    let has_policies = !outcome.policy_settings.is_empty();
+    share.narrow(place.object, &mut route);
+    if !served.is_cleared {
+        route.request_headers = share.filters.request_headers.clone().into();
+        route.response_headers = share.filters.response_headers.clone().into();
+        route.cors = share.filters.cors.clone().map(Box::new);
+        if let Ok(auth) = &share.auth
+            && !auth.is_empty()
+        {
+            route.guards.rule_auth.clone_from(auth);
+        }
+    }
+    // Each route has one without policy settings, or none of the rule has.
+    outcome.bare.extend(has_policies.then(|| route.clone()));
+    if !served.is_cleared {
+        share.policies.apply(place.object, place.index, place.name, &mut route);
+    }
+    outcome.routes.push(route);
 }
 
 /// Reports the flaws of a rule and its backends. Returns the session persistence, and the first flaw as a sentence.
@@ -188,31 +277,22 @@ fn fault_of(object: &Object, rule: &str, flaw: &Flaw, (class, reason): (Class, &
     Fault::new(&object.key, class, format!("{rule}.{}", flaw.field), reason, flaw.message.clone())
 }
 
-/// Translates a rule with an authorization server that cannot be used: it is answered as a rule without a backend.
-fn without_server(
-    place: &Place<'_>,
-    matches: &[Ranked],
-    refused: Refused,
-    settings: &Settings,
-    mut outcome: Outcome,
-) -> Outcome {
+/// Returns the response to requests with an authorization server that cannot be used: that of a rule without a backend.
+fn without_server(place: &Place<'_>, refused: &Refused, settings: &Settings, outcome: &mut Outcome) -> Action {
     let Refused { fault, policy } = refused;
     // The setting for invalid routes does not change this status.
     let status = missing_backend_status(place.object);
     let kind = &policy.as_ref().unwrap_or(&fault.object).kind;
-    let action = Action::Respond(FixedResponse::new(status, body_for(&settings.missing_backend_body, kind)));
-    let routes = matches.iter().enumerate().map(|(entry, ranked)| place.route(entry, ranked, action.clone()));
-    outcome.routes.extend(routes);
-    outcome.replaced = Some(Replaced {
+    outcome.replaced.get_or_insert_with(|| Replaced {
         object: place.object.key.clone(),
         section: place.section(),
         response: Some(status),
         class: fault.class,
         message: fault.sentence(),
         lacks_backend: fault.is_missing_backend(),
-        policy,
+        policy: policy.clone(),
     });
-    outcome
+    Action::Respond(FixedResponse::new(status, body_for(&settings.missing_backend_body, kind)))
 }
 
 /// Translates a rule with a policy that cannot be enforced: it is replaced by a direct response.
@@ -247,7 +327,7 @@ pub(super) fn not_enforced(
 /// Returns the action of a rule that forwards requests; without any usable backend, a direct response.
 fn forward_or_answer(
     place: &Place<'_>,
-    resolved: Resolved,
+    resolved: &Resolved,
     forward: Forward,
     is_without_backends: bool,
     settings: &Settings,
@@ -266,18 +346,17 @@ fn forward_or_answer(
         policy: resolved.policy.clone(),
         lacks_backend,
     };
-    if resolved.backends.iter().any(|backend| backend.backend.is_some()) {
-        let backends = resolved.backends;
-        let gets_requests = backends.iter().any(|backend| backend.backend.is_none());
+    if forward.backends.iter().any(|backend| backend.backend.is_some()) {
+        let gets_requests = forward.backends.iter().any(|backend| backend.backend.is_none());
         if let Some(message) = missing.filter(|_| gets_requests) {
-            outcome.replaced = Some(answered(message));
+            outcome.replaced.get_or_insert_with(|| answered(message));
         }
-        outcome.backends.extend(backends.iter().filter_map(|backend| backend.backend.clone()));
+        outcome.backends.extend(forward.backends.iter().filter_map(|backend| backend.backend.clone()));
         outcome.backends.extend(forward.mirrors.iter().map(|mirror| mirror.backend.clone()));
-        return Action::Forward(Box::new(Forward { backends, ..forward }));
+        return Action::Forward(Box::new(forward));
     }
     // The setting for invalid routes does not change this status. A missing backend with weight 0 is not the cause.
-    let message = missing.filter(|_| !resolved.backends.is_empty()).unwrap_or_else(|| {
+    let message = missing.filter(|_| !forward.backends.is_empty()).unwrap_or_else(|| {
         let why = if is_without_backends { "the rule has no backendRefs" } else { "all backendRefs have weight 0" };
         let message = format!("{why}, so that requests are answered with status {status}");
         let field = format!("spec.{section}");
@@ -286,7 +365,7 @@ fn forward_or_answer(
         full_message
     });
     let kind = resolved.policy.as_ref().unwrap_or(&object.key).kind.clone();
-    outcome.replaced = Some(answered(message));
+    outcome.replaced.get_or_insert_with(|| answered(message));
     Action::Respond(FixedResponse::new(status, body_for(&settings.missing_backend_body, &kind)))
 }
 
@@ -313,6 +392,7 @@ pub(crate) fn nothing_known<'a>(index: usize, name: Option<&'a str>) -> ReadRule
         index,
         name,
         matches: vec![Ranked::last()],
+        allowed: Allowed::Http,
         filters,
         backends: &[],
         timeouts,
@@ -432,6 +512,7 @@ pub(super) fn precedence(object: &Object, rule: usize, entry: usize, ranked: &Ra
         age: object.age(),
         rule,
         entry,
+        share: 0,
         kind: object.key.kind.clone(),
     }
 }
@@ -445,16 +526,4 @@ pub(crate) fn rank(path: &PathMatch) -> PathRank {
             PathRank::Prefix(Reverse(prefix.trim_end_matches('/').chars().count()))
         }
     }
-}
-
-/// The resolved backends of a rule.
-pub(crate) struct Resolved {
-    /// The backends with a weight above 0, in order; `backend` is unset for a missing one.
-    pub(crate) backends: Vec<WeightedBackend>,
-    /// The faults of references that are missing or not granted.
-    pub(crate) faults: Vec<Fault>,
-    /// A policy that closes one of the backends.
-    pub(crate) policy: Option<ObjectKey>,
-    /// The flaws of the references as written.
-    pub(crate) flaws: Vec<Flaw>,
 }

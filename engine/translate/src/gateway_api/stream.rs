@@ -137,7 +137,7 @@ fn destination(
         None => return Err(refused(Class::Invalid, "the route has no rule".to_owned())),
     };
     let backends = rule.backend_refs.as_deref().unwrap_or_default();
-    let mut resolved = weighted::resolve(key, &section, backends, sent, reader);
+    let mut resolved = weighted::resolve(key, &section, backends, (sent, None), reader);
     for (index, _) in backends.iter().enumerate().filter(|(_, backend)| backend.filters.is_some()) {
         let message = format!("{} have no parts that filters could change: remove filters", what(key));
         let field = format!("{}.filters", at("backendRefs", index));

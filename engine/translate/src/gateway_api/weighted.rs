@@ -1,28 +1,42 @@
 //! The weighted backends of a rule.
 
 use holdfast_api::apis::gateway::references::BackendRef;
-use holdfast_api::fault::at;
+use holdfast_api::fault::{Fault, at};
 use holdfast_envoy::features::Flaw;
 use holdfast_envoy::model::WeightedBackend;
 use holdfast_graph::{ObjectKey, Role};
 
-use super::filters;
-use super::rule::Resolved;
+use super::filters::{self, Filters, ReadFor};
 use crate::backend_policy::backend::{self, Reference, Referrer, Sent};
 use crate::reader::Reader;
 
 /// Backends of one rule; same limit as in the CRD.
 pub(crate) const BACKENDS_MAX: usize = 16;
 
-/// Resolves the backends of a rule (`rules[1]`).
+/// The resolved backends of a rule.
+#[derive(Default)]
+pub(crate) struct Resolved {
+    /// The backends with a weight above 0, in order; `backend` is unset for a missing one.
+    pub(crate) backends: Vec<WeightedBackend>,
+    /// The index of each of these backends, and its filters besides header changes.
+    pub(crate) filters: Vec<(usize, Filters)>,
+    /// The faults of references that are missing or not granted.
+    pub(crate) faults: Vec<Fault>,
+    /// A policy that closes one of the backends.
+    pub(crate) policy: Option<ObjectKey>,
+    /// The flaws of the references as written.
+    pub(crate) flaws: Vec<Flaw>,
+}
+
+/// Resolves the backends of a rule (`rules[1]`). Filters are read for requests only.
 pub(crate) fn resolve(
     route: &ObjectKey,
     section: &str,
     written: &[BackendRef],
-    sent: Sent,
+    (sent, filters): (Sent, Option<ReadFor<'_>>),
     reader: &mut Reader<'_>,
 ) -> Resolved {
-    let mut resolved = Resolved { backends: Vec::new(), faults: Vec::new(), policy: None, flaws: Vec::new() };
+    let mut resolved = Resolved::default();
     if written.len() > BACKENDS_MAX {
         resolved.flaws.push(Flaw::new("backendRefs", format!("must have at most {BACKENDS_MAX} entries")));
     }
@@ -35,7 +49,11 @@ pub(crate) fn resolve(
                 continue;
             }
         };
-        let (request_headers, response_headers) = filters::of_backend(reference, &below, &mut resolved.flaws);
+        let mut own = filters
+            .map(|context| filters::of_backend(reference, context, &below, &mut resolved.flaws))
+            .unwrap_or_default();
+        let (request_headers, response_headers) =
+            (std::mem::take(&mut own.request_headers), std::mem::take(&mut own.response_headers));
         let field = format!("spec.{section}.{below}");
         let referrer = Referrer { route, section, field: &field, role: Role::Requires, sent };
         let backend = match backend::resolve(&referrer, &plain(reference), reader) {
@@ -47,6 +65,7 @@ pub(crate) fn resolve(
             }
         };
         if weight > 0 {
+            resolved.filters.push((index, own));
             resolved.backends.push(WeightedBackend {
                 backend,
                 weight,

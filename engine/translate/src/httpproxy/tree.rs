@@ -547,6 +547,7 @@ impl Host<'_> {
             age: owner.age(),
             rule: 0,
             entry: 0,
+            share: 0,
             kind: owner.key.kind.clone(),
         };
         Route::bare(owner.key.clone(), name.into(), precedence, matches, action, section.into())

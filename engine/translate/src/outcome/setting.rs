@@ -194,6 +194,7 @@ fn empty(key: &ObjectKey) -> Route {
         age: Age::default(),
         rule: 0,
         entry: 0,
+        share: 0,
         kind: key.kind.clone(),
     };
     let action = Action::Forward(Box::new(Forward { backends: vec![nowhere], ..Forward::default() }));

@@ -23,6 +23,16 @@ use crate::precedence::merge::{Merged, merge};
 use crate::precedence::settings::CORS;
 use crate::reader::Reader;
 
+/// A policy or a direct response that a filter names.
+#[derive(Clone, Debug)]
+pub(crate) struct FilterExtension {
+    /// The filter, as a field of the rule.
+    pub(crate) field: Arc<str>,
+    pub(crate) group: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+}
+
 /// Policies attached to a route object, in the order of their ranks.
 #[derive(Default)]
 pub(crate) struct Attached<'a> {
@@ -96,7 +106,7 @@ impl Attached<'_> {
         object: &Object,
         index: usize,
         name: Option<&str>,
-        extensions: &[(usize, String, String, String)],
+        extensions: &[FilterExtension],
         reader: &mut Reader<'_>,
     ) -> OfRule {
         let section = ObjectSection::Rule(index).to_string();
@@ -143,12 +153,12 @@ impl OfRule {
         &mut self,
         object: &Object,
         section: &str,
-        (place, group, kind, name): &(usize, String, String, String),
+        FilterExtension { field: filter, group, kind, name }: &FilterExtension,
         reader: &mut Reader<'_>,
     ) -> Option<(ObjectKey, Arc<PolicyPlan>)> {
         let key = ObjectKey::new(group.as_str(), kind.as_str(), &*object.key.namespace, name.as_str());
         reader.edge(&object.key, section, &key, Role::Requires);
-        let field = format!("spec.{section}.filters[{place}].extensionRef");
+        let field = format!("spec.{section}.{filter}.extensionRef");
         let wrong = |class: Class, reason: &'static str, message: &str, rule: &mut OfRule| {
             let text = format!("{kind} {} {message}", key.namespaced_name());
             rule.faults.push(Fault::new(&object.key, class, &field, reason, text));

@@ -60,8 +60,8 @@ fn parts<'a>(key: &'a ObjectKey, plan: &'a RoutePlan, served: &Fleet) -> Vec<Unr
         let route = &rendered.route;
         let (closed, open) = backends(route, identity);
         let what = match (identity.closes_guards(&route.guards), closed, open) {
-            (true, ..) | (_, 1.., 0) => Unreached::All,
-            (_, 1.., _) => Unreached::Share,
+            (true, ..) | (_, 1.., 0) if route.share.is_none() => Unreached::All,
+            (true, ..) | (_, 1.., _) => Unreached::Share,
             _ if has_closed_mirror(route, identity) => Unreached::Copies,
             _ => return None,
         };

@@ -24,6 +24,9 @@ pub(super) fn agree(answer: &ExplainedAnswer, reply: Option<&Reply>, is_http2: b
                 None => pod(reply) == backend.object.as_ref().map(|object| object.name.to_string()),
             })
         }
+        ExplainedAnswer::Shares { shares } => {
+            shares.iter().any(|share| agree(&share.answer, Some(reply), is_http2).is_ok())
+        }
         ExplainedAnswer::Response { status, body, grpc_status } => has(reply, *status, *grpc_status, body.as_deref()),
         ExplainedAnswer::Redirect { status, location, grpc_status } => {
             has(reply, *status, *grpc_status, None) && *location == reply.header("location")

@@ -199,6 +199,7 @@ fn kind(answer: &ExplainedAnswer) -> &'static str {
     match answer {
         ExplainedAnswer::Backends { .. } if answer.is_served() => "backend",
         ExplainedAnswer::Backends { .. } => "partly missing backend",
+        ExplainedAnswer::Shares { .. } => "shares",
         ExplainedAnswer::Response { status: 421, .. } => "misdirected",
         ExplainedAnswer::Response { .. } => "replacement",
         ExplainedAnswer::Redirect { .. } => "redirect",

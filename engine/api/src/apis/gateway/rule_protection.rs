@@ -144,27 +144,40 @@ fn filters_of(filters: &[RouteFilter], sheet: &mut Sheet) {
 }
 
 /// Declares the headers of clients that do not reach any backend of the rule: removed for each backend, if not by the
-/// rule.
+/// rule. Declares the other filters of single backends, each with the backends that have it and those that do not.
 fn backends_of(backends: &[BackendRef], sheet: &mut Sheet) {
     let mut of_all: Option<Names> = None;
-    let (mut extensions, mut auths) = (Names::new(), Names::new());
+    let mut all: Vec<(String, Together)> = Vec::new();
     for backend in backends {
-        let BackendRef { group: _, kind: _, namespace: _, name: _, port: _, weight: _, filters } = backend;
-        let own = Together::of(filters.as_deref().unwrap_or_default());
-        extensions.extend(own.extensions);
-        auths.extend(own.auth);
+        let BackendRef { group, kind, namespace, name, port, weight: _, filters } = backend;
+        let mut own = Together::of(filters.as_deref().unwrap_or_default());
+        if own.host {
+            own.removed.insert(HOST.to_owned());
+        }
         of_all = Some(match of_all {
             Some(known) => known.intersection(&own.removed).cloned().collect(),
-            None => own.removed,
+            None => own.removed.clone(),
         });
+        all.push((format!("{group:?} {kind:?} {namespace:?} {name} {port:?}"), own));
     }
+    let each = |of: &dyn Fn(&Together) -> Option<String>| -> Names {
+        let each: Vec<_> = all.iter().map(|(backend, own)| (backend, of(own))).collect();
+        let is_any = each.iter().any(|(_, filter)| filter.is_some());
+        is_any.then(|| format!("{each:?}")).into_iter().collect()
+    };
     let because = "a header that is removed for every backend is removed in the earlier version, too";
     let by_rule = sheet.hidden(Way::Request);
     let gone = of_all.unwrap_or_default();
     sheet.headers("backendRefs[].filters", because, Way::BeforeBackends, gone, by_rule);
-    let because = "extensions of a single backend are not supported in any version";
+    let because = "the same backends have the same policies or responses: their requests have no other protection";
+    let extensions = each(&|own| (!own.extensions.is_empty()).then(|| format!("{:?}", own.extensions)));
     sheet.demands("backendRefs[].filters[].extensionRef", Rule::Equal, because, extensions);
-    let because = "authorization of a single backend is not supported in any version";
-    sheet.demands("backendRefs[].filters[].externalAuth", Rule::Equal, because, auths);
+    let because = "the same backends have the same authorization: the share of another backend would pass without it";
+    sheet.demands("backendRefs[].filters[].externalAuth", Rule::Equal, because, each(&|own| own.auth.clone()));
+    let because = "a list of the origins that may read responses of this backend";
+    sheet.demands("backendRefs[].filters[].cors", Rule::Equal, because, each(&|own| own.cors.clone()));
+    let because = "the shares of the same backends are redirected to `https`; other redirects do not protect";
+    let https = each(&|own| own.https.then(|| "https".to_owned()));
+    sheet.demands("backendRefs[].filters[].requestRedirect", Rule::Equal, because, https);
     sheet.free("backendRefs", BACKENDS, &());
 }

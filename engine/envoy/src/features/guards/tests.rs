@@ -32,7 +32,7 @@ fn server(name: &str) -> Arc<AuthServer> {
 }
 
 fn rule_auth(name: &str) -> Guards {
-    Guards { rule_auth: ext_auth(name).ext_auth, ..Guards::default() }
+    Guards { rule_auth: ext_auth(name).ext_auth.into_iter().collect(), ..Guards::default() }
 }
 
 fn ext_auth(name: &str) -> Guards {
@@ -126,4 +126,6 @@ fn the_authorization_of_a_rule_and_that_of_policies_are_both_in_force() {
     assert_eq!(encoded(&Guards { rule_auth: rule_auth("r").rule_auth, ..ext_auth("a") }), ["guard: a r", "a", "r"]);
     let opened = Guards { rule_auth: rule_auth("r").rule_auth, ..off(GuardKind::ExtAuth) };
     assert_eq!(encoded(&opened.under([&ext_auth("a")])), ["guard: r", "-a", "r"]);
+    let both = Guards { rule_auth: [rule_auth("r").rule_auth, rule_auth("s").rule_auth].concat(), ..ext_auth("a") };
+    assert_eq!(encoded(&both), ["guard: a r s", "a", "r", "s"]);
 }

@@ -84,6 +84,7 @@ impl ClientIdentity {
             );
             return Some(Route {
                 placeholder: route.placeholder.clone(),
+                share: route.share,
                 secure_port: route.secure_port,
                 origins: route.origins.clone(),
                 ..bare

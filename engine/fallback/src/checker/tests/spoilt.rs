@@ -231,6 +231,28 @@ fn a_filter_that_protects_and_is_newer() {
 }
 
 #[test]
+fn a_filter_of_one_backend_that_protects_and_is_newer() {
+    let rows = [
+        json!({"type": "CORS", "cors": {"allowOrigins": ["https://example.com"]}}),
+        json!({"type": "ExternalAuth", "externalAuth": {"protocol": "GRPC", "backendRef": {"name": "auth", "port": 80}, "grpc": {}}}),
+        json!({"type": "RequestRedirect", "requestRedirect": {"scheme": "https"}}),
+        json!({"type": "ExtensionRef", "extensionRef": {"group": "example.com", "kind": "Guard", "name": "guard"}}),
+    ];
+    for filter in rows {
+        let mut plans = broken();
+        let (one, other) =
+            (json!({"name": "cart", "port": 80}), json!({"name": "cart", "port": 80, "filters": [filter]}));
+        plans.edit(CART, "/spec/rules/0/backendRefs", json!([one, other]));
+        assert!(!plans.planned().0.overlay.objects.contains_key(&cart()), "the planner lets {filter} be lost");
+        let mut fallback = in_place(&plans, last_valid(&plans));
+        objected(&plans, &mut fallback, &cart(), About::Security);
+        let closed = fallback.0.overlay.closed.get(&cart()).unwrap();
+        assert_eq!(closed.keys().map(|unit| &**unit).collect::<Vec<_>>(), ["rules[0]"], "{filter}");
+        assert!(sent(&mut plans, fallback, ResourceType::Route).contains("directResponse"));
+    }
+}
+
+#[test]
 fn a_route_that_would_leave_its_hosts_to_others() {
     let plans = broken();
     let mut fallback = plans.planned();

@@ -195,6 +195,46 @@ fn rules_of_routes_that_protect_as_much() {
 }
 
 #[test]
+fn filters_of_backends_that_protect_as_much() {
+    let backends = |all: &[(&str, Value)]| {
+        let one = |(name, filters): &(&str, Value)| json!({"name": name, "port": 80, "filters": filters});
+        json!({"rules": [{"backendRefs": all.iter().map(one).collect::<Vec<_>>()}]})
+    };
+    let none = || json!([]);
+    let auth = || {
+        let auth = json!({"protocol": "GRPC", "backendRef": {"name": "auth", "port": 80}, "grpc": {}});
+        json!([{"type": "ExternalAuth", "externalAuth": auth}])
+    };
+    let https = || json!([{"type": "RequestRedirect", "requestRedirect": {"scheme": "https"}}]);
+    let cors = |origin: &str| json!([{"type": "CORS", "cors": {"allowOrigins": [origin]}}]);
+    let host = || json!([{"type": "URLRewrite", "urlRewrite": {"hostname": "a.test"}}]);
+    let mirror = json!([{"type": "RequestMirror", "requestMirror": {"backendRef": {"name": "c", "port": 80}}}]);
+    let named = json!({"group": "gateway.kgateway.dev", "kind": "TrafficPolicy", "name": "guard"});
+    let named = || json!([{"type": "ExtensionRef", "extensionRef": named}]);
+    let mut rows = vec![
+        (backends(&[("a", host()), ("b", host())]), backends(&[("a", host()), ("b", none())]), false),
+        (backends(&[("a", host()), ("b", none())]), backends(&[("a", none()), ("b", none())]), true),
+        (backends(&[("a", mirror)]), backends(&[("a", none())]), true),
+        (backends(&[("a", cors("https://a.test"))]), backends(&[("a", cors("*"))]), false),
+    ];
+    for filter in [auth(), https(), cors("https://a.test"), named()] {
+        let filtered = |first: bool, second: bool| {
+            let of = |is_set: bool| if is_set { filter.clone() } else { none() };
+            backends(&[("a", of(first)), ("b", of(second))])
+        };
+        rows.push((filtered(true, false), filtered(true, false), true));
+        rows.push((filtered(false, false), filtered(true, false), true));
+        rows.push((filtered(true, false), filtered(false, false), false));
+        // The filter is there, and protects the share of another backend.
+        rows.push((filtered(true, false), filtered(false, true), false));
+        rows.push((backends(&[("a", filter.clone())]), filtered(true, false), false));
+    }
+    for (now, then, kept) in rows {
+        assert_eq!(is_kept("HTTPRoute", &now, &then), kept, "{now} after {then}");
+    }
+}
+
+#[test]
 fn policies_of_backends_that_protect_as_much() {
     let tls = |tls: Value| json!({"targetRefs": [{"group": "", "kind": "Service", "name": "a"}], "tls": tls});
     let suites = |suites: Value| tls(json!({"sni": "a.test", "parameters": {"cipherSuites": suites}}));

@@ -80,7 +80,7 @@ fn parents_of(delegation: &RouteDelegation, settings: &Settings, reader: &mut Re
 #[derive(Default)]
 struct RoutesBelow {
     /// The places of each match: index of the rule and of the match.
-    taken: BTreeMap<(usize, usize), Places>,
+    taken: BTreeMap<((usize, usize), usize), Places>,
     /// The matches that get no requests of any delegating match.
     outside: BTreeSet<(usize, usize)>,
     /// The rules that are served as written somewhere, by Gateway.
@@ -146,13 +146,13 @@ impl RoutesBelow {
             let entry = (index, route.precedence.entry);
             if !given.contain(&RequestSet::new(&route.matches)) {
                 // A match that cannot be read is reported as such.
-                if !self.taken.contains_key(&entry) && !route.precedence.narrowed {
+                if !self.taken.contains_key(&(entry, route.precedence.share)) && !route.precedence.narrowed {
                     self.outside.insert(entry);
                 }
                 continue;
             }
             self.outside.remove(&entry);
-            let taken = self.taken.entry(entry).or_default();
+            let taken = self.taken.entry((entry, route.precedence.share)).or_default();
             let places: Places = here.difference(taken).cloned().collect();
             taken.extend(places.iter().cloned());
             if let Some((above, rule)) = delegation.chain.last() {

@@ -191,7 +191,7 @@ impl Plans {
                 json!([{"type": "CORS", "cors": {"allowOrigins": ["*"]}}]),
                 json!([{"type": "ExtensionRef"}]),
             ];
-            match choose(7) {
+            match choose(8) {
                 0 => rules.swap(one, other),
                 1 if rules.len() > 1 => drop(rules.remove(one)),
                 2 => {
@@ -202,6 +202,16 @@ impl Plans {
                     let rule = rules.get_mut(one);
                     let matches = json!([{"path": {"type": style, "value": path}}]);
                     rule.into_iter().for_each(|rule| put(rule, "/matches", matches.clone()));
+                }
+                5 => {
+                    let own = pick(&filters, choose).cloned().unwrap_or_default();
+                    let mut backends = vec![json!({"name": "cart", "port": 80}), json!({"name": "cart", "port": 81})];
+                    backends.iter_mut().take(choose(3)).for_each(|backend| put(backend, "/filters", own.clone()));
+                    backends.rotate_left(choose(2));
+                    rules.get_mut(one).into_iter().for_each(|rule| {
+                        put(rule, "/filters", json!([]));
+                        put(rule, "/backendRefs", json!(backends));
+                    });
                 }
                 _ => {
                     let filters = pick(&filters, choose).cloned().unwrap_or_default();
