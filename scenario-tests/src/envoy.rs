@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use holdfast_cli::envoy::find;
+use holdfast_probe::envoy::find;
 
 static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 

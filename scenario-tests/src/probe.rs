@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use holdfast_cli::envoy::find;
-use holdfast_cli::probe::{Origin, ProbeState, ProbeView, Prober, ProberOptions};
 use holdfast_fallback::trial::{Outcome, Trial, Tried};
+use holdfast_probe::envoy::find;
+use holdfast_probe::{Origin, ProbeState, ProbeView, Prober, ProberOptions};
 use holdfast_xds::ResourceType;
 use tokio::sync::mpsc;
 

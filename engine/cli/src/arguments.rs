@@ -1,8 +1,6 @@
 //! Types of flag values: their form, parsing and error messages.
 
-use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -12,12 +10,11 @@ use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme;
 use holdfast_api::settings::{BACKFILL_UNRESOLVED_REFERENCES, FALLBACK_CONFIGURATION, INVALID_ROUTE_REPLACEMENT};
 use holdfast_check::duration;
+pub use holdfast_envoy::bootstrap::address::{ListenAddress, ServerAddress, socket_address, socket_path};
 use holdfast_graph::ObjectKey;
 
 /// Maximum size of a direct response body that Envoy accepts, in bytes.
 pub const RESPONSE_BODY_BYTES_MAX: usize = 4096;
-/// Maximum length of a unix socket path that every operating system accepts, in bytes.
-pub const SOCKET_PATH_BYTES_MAX: usize = 103;
 /// Bounds of the probe timeout.
 const PROBE_TIMEOUT_MIN: Duration = Duration::from_millis(100);
 const PROBE_TIMEOUT_MAX: Duration = Duration::from_secs(600);
@@ -70,62 +67,6 @@ pub fn gate(settings: &[GateSetting], name: &str) -> bool {
     set.unwrap_or_else(|| GATES.iter().any(|gate| gate.name == name && gate.default))
 }
 
-/// The listen address of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListenAddress {
-    /// A unix socket.
-    Unix(PathBuf),
-    /// A loopback address and port of this host.
-    Tcp(SocketAddr),
-}
-
-impl FromStr for ListenAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.strip_prefix("unix:") {
-            Some(path) => socket_path(path).map(ListenAddress::Unix),
-            None => {
-                let address: SocketAddr = socket_address(text)?;
-                if !address.ip().is_loopback() {
-                    return Err(format!("{} is not a loopback address", address.ip()));
-                }
-                Ok(ListenAddress::Tcp(address))
-            }
-        }
-    }
-}
-
-impl fmt::Display for ListenAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ListenAddress::Unix(path) => write!(f, "unix:{}", path.display()),
-            ListenAddress::Tcp(address) => address.fmt(f),
-        }
-    }
-}
-
-/// Parses the path of a unix socket.
-///
-/// # Errors
-/// Returns an error if the path is empty or longer than [`SOCKET_PATH_BYTES_MAX`].
-pub fn socket_path(path: &str) -> Result<PathBuf, String> {
-    if path.is_empty() {
-        return Err("expected a path after unix:".into());
-    }
-    if path.len() > SOCKET_PATH_BYTES_MAX {
-        return Err(format!(
-            "the path of a unix socket may have at most {SOCKET_PATH_BYTES_MAX} bytes; this path has {}",
-            path.len()
-        ));
-    }
-    Ok(path.into())
-}
-
-pub(crate) fn socket_address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "expected ADDRESS:PORT, as in 127.0.0.1:18000 or [::1]:18000".to_owned())
-}
-
 /// A value, or `none`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switchable<T>(pub Option<T>);
@@ -143,43 +84,6 @@ impl FromStr for Switchable<ListenAddress> {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "none" { Ok(Self(None)) } else { text.parse().map(|listen| Self(Some(listen))) }
-    }
-}
-
-/// The address of a server to connect to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ServerAddress {
-    /// A unix socket.
-    Unix(PathBuf),
-    /// A host, by name or IP address, and a port.
-    Tcp(String, u16),
-}
-
-impl FromStr for ServerAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            return socket_path(path).map(ServerAddress::Unix);
-        }
-        let wrong = || "expected unix:PATH or HOST:PORT".to_owned();
-        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(wrong)?;
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        let named = host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'));
-        if host.is_empty() || !(named || host.parse::<std::net::Ipv6Addr>().is_ok()) {
-            return Err(wrong());
-        }
-        Ok(ServerAddress::Tcp(host.to_owned(), port))
-    }
-}
-
-impl From<ListenAddress> for ServerAddress {
-    fn from(listen: ListenAddress) -> Self {
-        match listen {
-            ListenAddress::Unix(path) => ServerAddress::Unix(path),
-            ListenAddress::Tcp(address) => ServerAddress::Tcp(address.ip().to_string(), address.port()),
-        }
     }
 }
 
@@ -282,18 +186,5 @@ mod tests {
             .to_vec();
         assert!(gate(&settings, INVALID_ROUTE_REPLACEMENT));
         assert!(!gate(&settings[..1], INVALID_ROUTE_REPLACEMENT));
-    }
-
-    #[test]
-    fn targets_and_listen_addresses_are_distinguished() {
-        assert_eq!("[::1]:18000".parse(), Ok(ServerAddress::Tcp("::1".into(), 18000)));
-        assert_eq!("holdfast.infra.svc:18000".parse(), Ok(ServerAddress::Tcp("holdfast.infra.svc".into(), 18000)));
-        for wrong in ["", "host", "host:0", "host:70000", ":1", "unix:", "a b:1", "http://x:1"] {
-            assert!(wrong.parse::<ServerAddress>().is_err(), "{wrong}");
-        }
-        for wrong in ["0.0.0.0:18000", "localhost:18000", "unix:", "18000"] {
-            assert!(wrong.parse::<ListenAddress>().is_err(), "{wrong}");
-        }
-        assert!(format!("unix:/{}", "x".repeat(120)).parse::<ListenAddress>().is_err());
     }
 }

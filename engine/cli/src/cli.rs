@@ -5,6 +5,7 @@
 //! takes precedence.
 
 use clap::{Parser, Subcommand, ValueEnum};
+use holdfast_xds::connection::Protocol;
 
 use super::commands::bootstrap::BootstrapArgs;
 use super::commands::certgen::CertgenArgs;
@@ -260,6 +261,15 @@ pub enum XdsMode {
     Delta,
     /// State of the world
     Sotw,
+}
+
+impl From<XdsMode> for Protocol {
+    fn from(mode: XdsMode) -> Self {
+        match mode {
+            XdsMode::Delta => Protocol::Delta,
+            XdsMode::Sotw => Protocol::Sotw,
+        }
+    }
 }
 
 #[cfg(test)]

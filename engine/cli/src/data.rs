@@ -1,12 +1,13 @@
 //! Data folder, locked by one process at a time.
 
-use std::env;
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+pub use holdfast_probe::folders::default_cache;
+use holdfast_probe::folders::{below_home, create_private};
 
 use super::arguments;
 use super::failure::Failure;
@@ -121,26 +122,6 @@ fn identity(file: &Metadata) -> Option<(u64, u64)> {
 pub fn default_path() -> Result<PathBuf, Failure> {
     below_home("XDG_DATA_HOME", ".local/share")
         .ok_or_else(|| Failure::usage("neither XDG_DATA_HOME nor HOME is set: set --data-dir DIR"))
-}
-
-/// `$XDG_CACHE_HOME/holdfast`, else `~/.cache/holdfast`.
-pub fn default_cache() -> Option<PathBuf> {
-    below_home("XDG_CACHE_HOME", ".cache")
-}
-
-fn below_home(variable: &str, otherwise: &str) -> Option<PathBuf> {
-    let set = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = set(variable).or_else(|| set("HOME").map(|home| home.join(otherwise)))?;
-    Some(base.join("holdfast"))
-}
-
-/// Creates a folder that only this user can read.
-pub(super) fn create_private(path: &Path) -> std::io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
 }
 
 /// Writes a file that only this user can read: completely, or not at all.

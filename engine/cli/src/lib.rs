@@ -1,13 +1,11 @@
 //! The program `holdfast`: commands, the main loop, and all input and output.
 //!
-//! Files, sockets, processes and the clock are used in this crate and in no other crate of the engine. It makes no
-//! decision about served configuration.
+//! It makes no decision about served configuration.
 
 pub mod admin;
 mod allocator;
 mod applied;
 pub mod arguments;
-pub mod bootstrap;
 pub mod cli;
 pub mod commands;
 pub mod data;
@@ -31,7 +29,6 @@ pub mod output;
 mod page;
 mod plugin;
 mod printable;
-pub mod probe;
 pub mod serve;
 pub mod settings;
 pub mod shared;

@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use holdfast_envoy::yaml;
 use serde_json::Value;
 
 use super::cli::DataFormat;
@@ -27,11 +28,7 @@ pub fn print(text: &str) -> Result<ExitCode, Failure> {
 /// Returns no error in practice: every JSON value can be written.
 pub fn format(value: &Value, form: DataFormat) -> anyhow::Result<String> {
     let mut text = match form {
-        DataFormat::Yaml => {
-            // Each value is on one line, whatever its length, so that a text search finds it.
-            let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-            serde_saphyr::to_string_with_options(value, options).context("cannot write YAML")?
-        }
+        DataFormat::Yaml => yaml::text(value).context("cannot write YAML")?,
         DataFormat::Json => serde_json::to_string_pretty(value).context("cannot write JSON")?,
     };
     if !text.ends_with('\n') {

@@ -29,13 +29,12 @@ use envoy_types::pb::google::api::expr::v1alpha1::constant::ConstantKind;
 use envoy_types::pb::google::api::expr::v1alpha1::expr::ExprKind;
 use envoy_types::pb::google::protobuf::Any;
 use holdfast_check::re2::{Limits, Regexes};
-use holdfast_cli::arguments::ServerAddress;
-use holdfast_cli::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
-use holdfast_cli::cli::XdsMode;
+use holdfast_envoy::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES, ServerAddress};
 use holdfast_envoy::features::rbac::Conditions;
 use holdfast_scenario_tests::{Story, World, envoy, stories};
 use holdfast_test_support::expressions;
 use holdfast_test_support::matches::choices;
+use holdfast_xds::connection::Protocol;
 use prost::{Message, Name};
 
 /// Name of the RBAC filter.
@@ -179,7 +178,7 @@ impl Validator {
             xds: ServerAddress::Unix(world.folder().join("xds.sock")),
             credentials: None,
             admin: None,
-            mode: XdsMode::Delta,
+            mode: Protocol::Delta,
             max_heap_bytes: MAX_HEAP_BYTES,
             max_connections: MAX_CONNECTIONS,
         };

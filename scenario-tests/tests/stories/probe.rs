@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use holdfast_api::settings::Settings;
-use holdfast_cli::envoy::EnvoyBinary;
-use holdfast_cli::probe::ProbeState;
 use holdfast_fallback::trial::{Outcome, Trial};
+use holdfast_probe::ProbeState;
+use holdfast_probe::envoy::EnvoyBinary;
 use holdfast_scenario_tests::candidates::{self, MISTAKES, Mistake};
 use holdfast_scenario_tests::probe::{ProbeDriver, is_accepted, is_refused, resident_bytes, those, trial};
 use holdfast_scenario_tests::tls::Certificate;

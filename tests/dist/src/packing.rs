@@ -89,7 +89,7 @@ fn components(source: &Source, files: &Files) -> Vec<ComponentEntry> {
         let mut component = ComponentEntry::file(&format!("/{path}"), sha256(bytes));
         let version = match path.as_str() {
             image::HOLDFAST => Some(source.version),
-            image::ENVOY => Some(holdfast_cli::envoy::RELEASE),
+            image::ENVOY => Some(holdfast_probe::envoy::RELEASE),
             _ => None,
         };
         if let Some(version) = version {

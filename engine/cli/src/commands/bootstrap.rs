@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use holdfast_envoy::bootstrap::{Bootstrap, Credentials, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 
 use crate::arguments::{self, GatewayName, ListenAddress, Switchable};
-use crate::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 use crate::cli::{DataFormat, XdsMode};
 use crate::failure::Failure;
 use crate::output;
-use crate::xds::credentials::{CredentialArgs, Credentials, Printed};
+use crate::xds::credentials::{CredentialArgs, Printed};
 
 /// `holdfast bootstrap`.
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ fn bootstrap(args: BootstrapArgs) -> Result<Bootstrap, Failure> {
         credentials: args.credentials.credentials(&args.xds)?,
         xds: args.xds,
         admin: args.admin.0,
-        mode: args.xds_mode,
+        mode: args.xds_mode.into(),
         max_heap_bytes: args.max_heap_bytes,
         max_connections: args.max_connections,
     })

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use crate::envoy;
+use holdfast_probe::envoy;
+
 use crate::failure::Failure;
 use crate::output;
 

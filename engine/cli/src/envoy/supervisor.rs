@@ -10,6 +10,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use holdfast_envoy::bootstrap::address::socket_path;
+use holdfast_envoy::bootstrap::{Bootstrap, ListenAddress, MAX_CONNECTIONS, MAX_HEAP_BYTES, ServerAddress};
+use holdfast_envoy::yaml;
+use holdfast_probe::envoy::EnvoyBinary;
+use holdfast_probe::envoy::log_lines::{self, LogTarget};
+use holdfast_probe::envoy::process::ProcessIdentity;
+use holdfast_probe::envoy::record::{EnvoyRecord, EnvoyStart};
+use holdfast_probe::folders;
+use holdfast_xds::connection::Protocol;
 use holdfast_xds::{EnvoyId, managed_node_id};
 use serde::Serialize;
 use tokio::process::{Child, Command};
@@ -17,14 +26,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::log_lines::{self, LogTarget};
-use super::process::ProcessIdentity;
-use super::record::{EnvoyRecord, EnvoyStart};
-use super::{EnvoyBinary, admin};
-use crate::arguments::{ListenAddress, ServerAddress, socket_path};
-use crate::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
-use crate::cli::{DataFormat, XdsMode};
-use crate::{data, output};
+use super::admin;
 
 /// How long requests in progress may take when an Envoy is ended.
 pub const ENVOY_DRAIN_MAX: Duration = Duration::from_secs(5);
@@ -111,7 +113,7 @@ impl Supervisor {
     /// Returns an error if the data folder is not writable, or its path is too long for sockets.
     pub fn new(options: SupervisorOptions) -> Result<Self> {
         let folder = options.data.join("envoys");
-        data::create_private(&folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+        folders::create_private(&folder).with_context(|| format!("cannot write to {}", folder.display()))?;
         socket_path(&admin_socket(&options.data, "").to_string_lossy()).map_err(|why| {
             anyhow::anyhow!(
                 "--data-dir {}: the path is too long for the unix sockets in this folder: {why}",
@@ -273,8 +275,8 @@ impl One {
 
     /// Adopts the Envoy that an earlier run left behind if it was started with the same inputs; else starts a new one.
     async fn adopt_or_start(&self) -> Result<(Running, bool)> {
-        data::create_private(&self.folder).with_context(|| format!("cannot write to {}", self.folder.display()))?;
-        let bootstrap = output::format(&self.bootstrap().to_json(), DataFormat::Yaml)?;
+        folders::create_private(&self.folder).with_context(|| format!("cannot write to {}", self.folder.display()))?;
+        let bootstrap = yaml::text(&self.bootstrap().to_json()).context("cannot write YAML")?;
         let start = EnvoyStart::new(&self.options.binary.path, self.arguments(), &bootstrap)?;
         let left_behind = EnvoyRecord::of_running(&self.folder);
         if let Some(record) = &left_behind
@@ -379,7 +381,7 @@ impl One {
             xds: self.options.xds.clone(),
             credentials: None,
             admin: Some(ListenAddress::Unix(self.admin.clone())),
-            mode: XdsMode::Delta,
+            mode: Protocol::Delta,
             max_heap_bytes: MAX_HEAP_BYTES,
             max_connections: MAX_CONNECTIONS,
         }

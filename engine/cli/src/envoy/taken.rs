@@ -11,9 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_engine::engine::Event;
+use holdfast_probe::envoy::record::EnvoyRecord;
 use tokio::sync::mpsc;
-
-use super::record::EnvoyRecord;
 
 /// Interval between two checks of the ports.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

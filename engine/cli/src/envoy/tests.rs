@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use holdfast_envoy::bootstrap::ServerAddress;
+use holdfast_probe::envoy::EnvoyBinary;
+use holdfast_probe::envoy::process::ProcessIdentity;
 use tempfile::TempDir;
 
-use super::process::ProcessIdentity;
-use super::{EnvoyBinary, ManagedEnvoy, Supervisor, SupervisorOptions};
-use crate::arguments::ServerAddress;
+use super::{ManagedEnvoy, Supervisor, SupervisorOptions};
 
 const GATEWAY: &str = "infra/web";
 

@@ -25,6 +25,7 @@ use holdfast_engine::review::{self, ReviewBasis, Reviewed};
 use holdfast_fallback::trial::Tried;
 use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::{ObjectKey, Visits};
+use holdfast_probe::Prober;
 use holdfast_xds::{Notice, Snapshot};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -46,7 +47,6 @@ use crate::kubernetes::planes::DataPlanes;
 use crate::kubernetes::recorder::KubernetesRecorder;
 use crate::kubernetes::statuses::{self, Statuses};
 use crate::manifests::{ManifestReading, Problem};
-use crate::probe::Prober;
 use crate::shared::task::Outbox;
 
 /// Maximum number of waiting readings and queries; beyond it the senders wait.

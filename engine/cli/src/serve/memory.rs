@@ -8,6 +8,8 @@ use holdfast_api::settings::RE2_PROGRAM_SIZE_MAX;
 use holdfast_fallback::restore;
 use holdfast_fallback::restored::Restored;
 use holdfast_fallback::trial::Tried;
+use holdfast_probe::envoy::{EnvoyBinary, find};
+use holdfast_probe::{Origin, Prober, ProberOptions};
 use holdfast_store::MemoryStore;
 use holdfast_store::sled::{Opened, Options, SledStore};
 use tokio::sync::{mpsc, watch};
@@ -16,9 +18,7 @@ use crate::admin::metrics::Metrics;
 use crate::cli::ProbeMode;
 use crate::commands::run::RunArgs;
 use crate::data::DataDir;
-use crate::envoy::{self, EnvoyBinary};
 use crate::failure::Failure;
-use crate::probe::{Origin, Prober, ProberOptions};
 use crate::shared::Begun;
 use crate::shared::task::SharingTask;
 use crate::store::not_opened::NotOpened;
@@ -95,9 +95,9 @@ pub async fn start_probe(args: &RunArgs, data: &DataDir, binary: Option<EnvoyBin
         (_, Some(folder), _) => Some(Origin::Beside(folder.clone())),
         (_, None, Some(binary)) => Some(Origin::Here(binary)),
         // Holdfast starts no Envoys: a binary is downloaded for the probe only if the probe is requested explicitly.
-        (ProbeMode::Auto, None, None) => envoy::find::find_installed().map(Origin::Here),
+        (ProbeMode::Auto, None, None) => find::find_installed().map(Origin::Here),
         (ProbeMode::On, None, None) => {
-            let found = tokio::task::spawn_blocking(envoy::find::find).await.context("cannot look for an Envoy")??;
+            let found = tokio::task::spawn_blocking(find::find).await.context("cannot look for an Envoy")??;
             Some(Origin::Here(found))
         }
     };

@@ -28,6 +28,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use anyhow::Context;
 use holdfast_api::settings::Settings;
 use holdfast_engine::health::SettingsInForce;
+use holdfast_probe::envoy::find;
 use holdfast_xds::{Address, Bound, Fleets, Notice, ServeError};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -46,7 +47,7 @@ use super::cli::EnvoyMode;
 use super::commands::run::RunArgs;
 use super::data::{self, DataDir};
 use super::descriptors;
-use super::envoy::{self, Supervisor, SupervisorOptions};
+use super::envoy::{Supervisor, SupervisorOptions};
 use super::failure::Failure;
 use super::log::RuntimeLogLevel;
 use super::manifests;
@@ -164,7 +165,7 @@ async fn supervisor(args: &RunArgs, data: &DataDir, xds: &Address) -> Result<Opt
     if args.envoys() == EnvoyMode::None {
         return Ok(None);
     }
-    let binary = tokio::task::spawn_blocking(envoy::find::find).await.context("cannot look for an Envoy")??;
+    let binary = tokio::task::spawn_blocking(find::find).await.context("cannot look for an Envoy")??;
     tracing::info!(path = %binary.path.display(), version = binary.version, "found an Envoy");
     let xds = match xds {
         Address::Unix(path) => ServerAddress::Unix(std::path::absolute(path).context("--xds-listen")?),

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use holdfast_engine::health::facts::Managed;
 use holdfast_fallback::trial::{Outcome, Trial, Tried};
+use holdfast_probe::{NotTaken, Prober};
 use holdfast_store::Batch;
 use holdfast_xds::limits::SILENCE_MAX;
 use holdfast_xds::{EnvoyId, Fleets, Offers, SilentEnvoy, managed_node_id};
 
 use crate::envoy::{ManagedEnvoy, Supervisor};
-use crate::probe::{NotTaken, Prober};
 use crate::shared::task::Outbox;
 use crate::store::persist::Persist;
 

@@ -1,6 +1,6 @@
 //! Trials of contents on the probe, before production Envoys receive them, and their outcomes.
 //!
-//! Data only: the deciding code creates trials and receives the outcomes; [`holdfast_cli::probe`] runs them.
+//! Data only: the deciding code creates trials and receives the outcomes; the crate `probe` runs them.
 
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use holdfast_envoy::bootstrap::credentials::injecting;
 use serde_json::{Value, json};
 
 use super::Operator;
@@ -89,30 +90,4 @@ pub(super) fn secure(bootstrap: &mut Value, operator: &Operator) {
     if let Some(options) = cluster.pointer_mut(OPTIONS) {
         super::put(options, "http_filters", Some(injecting(&sds(TOKEN_NAME, SDS_TOKEN, TOKEN_FOLDER))));
     }
-}
-
-/// HTTP filters that add the token to every call to the xDS server; `token` is the SDS configuration of the token.
-pub fn injecting(token: &Value) -> Value {
-    json!([
-        {
-            "name": "envoy.filters.http.credential_injector",
-            "typed_config": {
-                "@type": format!("{TYPES}.extensions.filters.http.credential_injector.v3.CredentialInjector"),
-                "overwrite": true,
-                "credential": {
-                    "name": "envoy.http.injected_credentials.generic",
-                    "typed_config": {
-                        "@type": format!("{TYPES}.extensions.http.injected_credentials.generic.v3.Generic"),
-                        "credential": token,
-                        "header": "Authorization",
-                        "header_value_prefix": "Bearer ",
-                    },
-                },
-            },
-        },
-        {
-            "name": "envoy.filters.http.upstream_codec",
-            "typed_config": { "@type": format!("{TYPES}.extensions.filters.http.upstream_codec.v3.UpstreamCodec") },
-        },
-    ])
 }

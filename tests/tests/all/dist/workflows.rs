@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use holdfast_cli::envoy;
 use holdfast_dist::DistArgs;
+use holdfast_probe::envoy;
 use regex::Regex;
 use serde_json::Value;
 
@@ -156,7 +156,7 @@ fn variables_of_the_release_are_documented() {
 
 #[test]
 fn envoy_and_chart_have_the_versions_of_the_repository() {
-    let (script, source) = (text(".ci/dist"), text("engine/cli/src/envoy/fetch.rs"));
+    let (script, source) = (text(".ci/dist"), text("engine/probe/src/envoy/fetch.rs"));
     assert!(script.contains(&format!("\nENVOY={}\n", envoy::RELEASE)), "another Envoy");
     let hash = Regex::new(r"=([0-9a-f]{64})\n").unwrap();
     let hashes: Vec<String> = hash.captures_iter(&script).map(|found| found[1].to_owned()).collect();

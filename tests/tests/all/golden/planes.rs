@@ -1,10 +1,9 @@
 //! Desired data planes: the objects of every Gateway, abridged. Hashes are left out.
 
-use holdfast_cli::arguments::ServerAddress;
-use holdfast_cli::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
-use holdfast_cli::cli::XdsMode;
 use holdfast_engine::engine::Engine;
+use holdfast_envoy::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES, ServerAddress};
 use holdfast_translate::provision::{self, APPLIED_ANNOTATION, Operator};
+use holdfast_xds::connection::Protocol;
 use serde_json::{Map, Value, json};
 
 use super::case::GoldenCase;
@@ -26,7 +25,7 @@ pub(super) fn of(case: &GoldenCase, engine: &Engine) -> Value {
             xds: ServerAddress::Tcp(host.into(), 18000),
             credentials: None,
             admin: None,
-            mode: XdsMode::Delta,
+            mode: Protocol::Delta,
             max_heap_bytes: MAX_HEAP_BYTES,
             max_connections: MAX_CONNECTIONS,
         };

@@ -9,7 +9,7 @@ use super::{code, files, none, shown, top};
 
 /// The arrows of `docs/architecture.md`: each crate with its folder, and the crates of this repository that it may use.
 /// A crate of the engine may use the crates of the engine before it.
-const ARROWS: [(&str, &str, &[&str]); 10] = [
+const ARROWS: [(&str, &str, &[&str]); 11] = [
     ("graph", "graph", &[]),
     ("store", "store", &["graph"]),
     ("xds", "xds", &["graph"]),
@@ -19,7 +19,12 @@ const ARROWS: [(&str, &str, &[&str]); 10] = [
     ("translate", "engine/translate", &["graph", "xds", "check", "api", "envoy"]),
     ("fallback", "engine/fallback", &["graph", "store", "xds", "check", "api", "envoy", "translate"]),
     ("engine", "engine", &["graph", "store", "xds", "check", "api", "envoy", "translate", "fallback"]),
-    ("cli", "engine/cli", &["graph", "store", "xds", "check", "api", "envoy", "translate", "fallback", "engine"]),
+    ("probe", "engine/probe", &["xds", "envoy", "fallback"]),
+    (
+        "cli",
+        "engine/cli",
+        &["graph", "store", "xds", "check", "api", "envoy", "translate", "fallback", "engine", "probe"],
+    ),
 ];
 
 /// The rooms of `engine/fallback`, in order: a room uses only rooms before it.

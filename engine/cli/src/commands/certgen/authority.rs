@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use holdfast_envoy::bootstrap::credentials::AUTHORITIES;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     date_time_ymd,
@@ -12,7 +13,6 @@ use rcgen::{
 
 use super::leaf::{self, DIFFER};
 use super::shelf::ShelfContents;
-use crate::xds::credentials::AUTHORITIES;
 
 /// How long a new authority is only trusted before it signs, in seconds, so that every reader has loaded it by then.
 pub(super) const TRUSTED_FIRST: u64 = 24 * 3600;

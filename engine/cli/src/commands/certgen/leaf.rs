@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use holdfast_check::certificate::check_pair;
+use holdfast_envoy::bootstrap::credentials::{CERTIFICATE, KEY};
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType,
     date_time_ymd,
@@ -15,7 +16,6 @@ use x509_parser::pem::parse_x509_pem;
 
 use super::authority::Authorities;
 use super::shelf::ShelfContents;
-use crate::xds::credentials::{CERTIFICATE, KEY};
 
 /// Backdating of new certificates, in seconds: tolerance for peers with a slow clock.
 pub(super) const DIFFER: u64 = 300;

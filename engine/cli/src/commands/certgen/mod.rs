@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use holdfast_engine::identity::names;
+use holdfast_envoy::bootstrap::credentials::{AUTHORITIES, Credentials, SDS_AUTHORITIES, SDS_CERTIFICATE};
 
 pub use self::arguments::CertgenArgs;
 use self::arguments::Wish;
@@ -26,7 +27,6 @@ use self::shelf::{Shelf, ShelfContents};
 use crate::cli::DataFormat;
 use crate::failure::Failure;
 use crate::output;
-use crate::xds::credentials::{AUTHORITIES, Credentials, SDS_AUTHORITIES, SDS_CERTIFICATE};
 
 /// Creates and renews certificates.
 ///

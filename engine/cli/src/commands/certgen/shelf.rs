@@ -7,9 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-
-use crate::data;
-use crate::xds::credentials::KEY;
+use holdfast_envoy::bootstrap::credentials::KEY;
+use holdfast_probe::folders;
 
 /// The contents of a shelf, by name.
 pub(super) type ShelfContents = BTreeMap<String, Vec<u8>>;
@@ -53,7 +52,7 @@ impl Shelf for Folder {
 
     fn write(&self, contents: &ShelfContents) -> Result<()> {
         let before = self.read()?;
-        data::create_private(&self.0).with_context(|| format!("{}", self.0.display()))?;
+        folders::create_private(&self.0).with_context(|| format!("{}", self.0.display()))?;
         // Keys are written first: a reader in between finds the old certificate, and later both new files.
         let (keys, others): (Vec<_>, Vec<_>) = contents.iter().partition(|(name, _)| name.ends_with(".key"));
         for (name, bytes) in keys.into_iter().chain(others) {

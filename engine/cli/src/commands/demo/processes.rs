@@ -7,14 +7,12 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context;
+use holdfast_envoy::bootstrap::{Bootstrap, ListenAddress, MAX_CONNECTIONS, MAX_HEAP_BYTES, ServerAddress};
+use holdfast_envoy::yaml;
+use holdfast_xds::connection::Protocol;
 use holdfast_xds::identity::FLAGS_FIELD;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
-
-use crate::arguments::{ListenAddress, ServerAddress};
-use crate::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
-use crate::cli::{DataFormat, XdsMode};
-use crate::output;
 
 /// How long a process may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
@@ -72,12 +70,12 @@ pub(super) fn envoy(binary: &Path, folder: &Path, admin: SocketAddr) -> anyhow::
         xds: ServerAddress::Unix(folder.join("data/xds.sock")),
         credentials: None,
         admin: Some(ListenAddress::Tcp(admin)),
-        mode: XdsMode::Delta,
+        mode: Protocol::Delta,
         max_heap_bytes: MAX_HEAP_BYTES,
         max_connections: MAX_CONNECTIONS,
     };
     let path = folder.join("bootstrap.yaml");
-    fs::write(&path, output::format(&with_limits_of_envoy(bootstrap.to_json())?, DataFormat::Yaml)?)?;
+    fs::write(&path, yaml::text(&with_limits_of_envoy(bootstrap.to_json())?).context("cannot write YAML")?)?;
     let log = fs::File::create(folder.join("envoy.log"))?;
     let mut command = Command::new(binary);
     command.arg("--config-path").arg(&path).args(["--concurrency", "1", "--disable-hot-restart"]).stderr(log);
@@ -127,7 +125,7 @@ mod tests {
             xds: ServerAddress::Unix("/x".into()),
             credentials: None,
             admin: None,
-            mode: XdsMode::Delta,
+            mode: Protocol::Delta,
             max_heap_bytes: MAX_HEAP_BYTES,
             max_connections: MAX_CONNECTIONS,
         };

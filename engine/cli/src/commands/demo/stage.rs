@@ -5,13 +5,13 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 
 use anyhow::Context;
+use holdfast_probe::envoy::find;
 use tempfile::TempDir;
 use tokio::process::Child;
 
 use super::backend::DemoBackend;
 use super::manifests;
 use super::processes::{self, Start};
-use crate::envoy::find;
 
 /// The port of the Gateway, if it is free.
 const PORT: u16 = 8080;

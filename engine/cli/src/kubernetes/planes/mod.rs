@@ -14,7 +14,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use holdfast_engine::engine::Event;
+use holdfast_envoy::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 use holdfast_translate::provision::{DataPlane, Operator};
+use holdfast_xds::connection::Protocol;
 use kube::Client;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -22,8 +24,6 @@ use tokio::sync::{mpsc, watch};
 use self::arguments::ProvisionArgs;
 use self::owned::Owned;
 use self::writer::Writer;
-use crate::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
-use crate::cli::XdsMode;
 use crate::kubernetes::leader::Leadership;
 
 /// Maximum number of waiting reports about data planes.
@@ -122,7 +122,7 @@ impl DataPlaneInputs {
             // The credentials belong to the Pods, and are added there.
             credentials: None,
             admin: None,
-            mode: XdsMode::Delta,
+            mode: Protocol::Delta,
             max_heap_bytes: MAX_HEAP_BYTES,
             max_connections: MAX_CONNECTIONS,
         };

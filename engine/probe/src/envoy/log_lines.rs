@@ -9,19 +9,19 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// Maximum number of bytes of a line that are forwarded; the rest of a longer line is dropped.
 const LOG_LINE_BYTES_MAX: usize = 4096;
 /// Envoy's log format: the level, and the message.
-pub(crate) const FORMAT: &str = "[%l] %v";
+pub const FORMAT: &str = "[%l] %v";
 
 /// The target of an Envoy's log lines.
 #[derive(Clone, Debug)]
-pub(crate) struct LogTarget {
+pub struct LogTarget {
     /// `namespace/name` of the Gateway.
-    pub(crate) gateway: Arc<str>,
+    pub gateway: Arc<str>,
     /// True once the Envoy is being ended: its warnings about that are not worth a warning of Holdfast.
-    pub(crate) ending: Arc<AtomicBool>,
+    pub ending: Arc<AtomicBool>,
 }
 
 /// Forwards all lines until the end of the stream.
-pub(crate) async fn pass_on(target: LogTarget, mut from: impl AsyncRead + Unpin) {
+pub async fn pass_on(target: LogTarget, mut from: impl AsyncRead + Unpin) {
     let (mut buffer, mut line, mut chunk) = (vec![0; 8192], Vec::new(), 0..0);
     loop {
         if chunk.is_empty() {

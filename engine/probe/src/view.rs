@@ -38,7 +38,7 @@ pub enum ProbeState {
 }
 
 impl ProbeView {
-    pub(super) fn count(&mut self, tried: &[Tried]) {
+    pub(crate) fn count(&mut self, tried: &[Tried]) {
         for Tried { outcome, .. } in tried {
             *match outcome {
                 Outcome::Accepted => &mut self.accepted,

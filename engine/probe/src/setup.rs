@@ -7,18 +7,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdfast_envoy::encode::{names, slots};
 use holdfast_xds::ResourceType;
 
-use super::push::{Nonces, Push, PushContent};
+use crate::push::{Nonces, Push, PushContent};
 
 /// Maximum number of route configurations that are tried at a time.
-pub(super) const ROUTE_SLOTS: usize = 128;
+pub(crate) const ROUTE_SLOTS: usize = 128;
 /// Maximum number of certificates that are tried at a time, and of bundles of authorities.
-pub(super) const SECRET_SLOTS: usize = 16;
+pub(crate) const SECRET_SLOTS: usize = 16;
 /// Maximum number of names of one request of the probe; further names are ignored.
 const PROBE_NAMES_MAX: usize = 4096;
 
 /// The state of the setup.
 #[derive(Debug, Default)]
-pub(super) struct Setup {
+pub(crate) struct Setup {
     subscribed: BTreeSet<ResourceType>,
     /// Slots to which the probe has not subscribed yet.
     unsubscribed: BTreeSet<String>,
@@ -27,7 +27,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let routes = (0..ROUTE_SLOTS).map(names::probe_routes);
         let secrets =
             (0..SECRET_SLOTS).flat_map(|number| [names::probe_certificate(number), names::probe_authorities(number)]);
@@ -35,12 +35,12 @@ impl Setup {
     }
 
     /// Returns whether the probe has subscribed to every slot, and accepted it.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.unsubscribed.is_empty() && self.unanswered.is_empty()
     }
 
     /// Responds to a subscription to names of a type; the first request for clusters or listeners is a wildcard.
-    pub(super) fn on_subscription(&mut self, kind: ResourceType, names: &[String], nonces: &mut Nonces) -> Vec<Push> {
+    pub(crate) fn on_subscription(&mut self, kind: ResourceType, names: &[String], nonces: &mut Nonces) -> Vec<Push> {
         let is_first = self.subscribed.insert(kind);
         let names = names.iter().take(PROBE_NAMES_MAX);
         match kind {
@@ -83,7 +83,7 @@ impl Setup {
     }
 
     /// Processes an answer. `None` if it does not belong to the setup; false if a slot was refused.
-    pub(super) fn answer(&mut self, nonce: u64, refused: bool) -> Option<bool> {
+    pub(crate) fn answer(&mut self, nonce: u64, refused: bool) -> Option<bool> {
         self.unanswered.remove(&nonce).map(|must_be_taken| !(must_be_taken && refused))
     }
 
@@ -97,7 +97,7 @@ impl Setup {
 ///
 /// Envoy acknowledges a Secret that it has just refused if it receives the same content again, unless it received
 /// another one in between. A refusal also ends the wait for the Secret.
-pub(super) fn placeholder(name: &str, nonces: &mut Nonces) -> Push {
+pub(crate) fn placeholder(name: &str, nonces: &mut Nonces) -> Push {
     let mut push = nonces.push(ResourceType::Secret, PushContent::Resources(Vec::new()));
     let authorities = names::is_probe_authorities(name);
     push.content = PushContent::Resources(vec![(name.to_owned(), slots::placeholder(name, authorities, push.nonce))]);

@@ -25,13 +25,13 @@ const PROBE_REQUEST_BYTES_MAX: usize = 1024 * 1024;
 
 /// An open stream.
 #[derive(Debug)]
-pub(super) struct Link {
-    pub(super) requests: Streaming<DeltaDiscoveryRequest>,
-    pub(super) responses: mpsc::Sender<Result<DeltaDiscoveryResponse, Status>>,
+pub(crate) struct Link {
+    pub(crate) requests: Streaming<DeltaDiscoveryRequest>,
+    pub(crate) responses: mpsc::Sender<Result<DeltaDiscoveryResponse, Status>>,
 }
 
 /// Serves until the returned set is dropped. One stream may wait to be received; others are rejected.
-pub(super) fn start(socket: &Path) -> Result<(JoinSet<()>, mpsc::Receiver<Link>)> {
+pub(crate) fn start(socket: &Path) -> Result<(JoinSet<()>, mpsc::Receiver<Link>)> {
     // Only this user can access the folder, and this process has locked it, so an existing socket was left behind.
     let _ = std::fs::remove_file(socket);
     let listener = UnixListener::bind(socket).with_context(|| format!("cannot listen on {}", socket.display()))?;

@@ -9,9 +9,9 @@ use holdfast_envoy::encode::{names, slots};
 use holdfast_fallback::trial::{Outcome, Trial, Tried};
 use holdfast_xds::{ResourceType, scrub};
 
-use super::push::{Nonces, Push, PushContent};
-use super::rewrite::{self, SecretSort};
-use super::setup::{self, ROUTE_SLOTS, SECRET_SLOTS};
+use crate::push::{Nonces, Push, PushContent};
+use crate::rewrite::{self, SecretSort};
+use crate::setup::{self, ROUTE_SLOTS, SECRET_SLOTS};
 
 /// Maximum number of clusters, or listeners, in progress at a time.
 const TRIED_RESOURCES_MAX: usize = 32;
@@ -19,14 +19,14 @@ const TRIED_RESOURCES_MAX: usize = 32;
 /// probe grows by about fifty times the contents in progress.
 const TRIED_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Maximum size of a content, in bytes; a larger one is not tried.
-pub(super) const TRIAL_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub(crate) const TRIAL_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A larger route table (bytes) is removed from its slot after its trial, so that the memory of the probe does not grow
 /// with all tried contents.
 const KEPT_TABLE_BYTES_MAX: usize = 16 * 1024;
 
 /// The kind of slot of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Lane {
+pub(crate) enum Lane {
     Route,
     Certificate,
     Authorities,
@@ -36,7 +36,7 @@ pub(super) enum Lane {
 
 impl Lane {
     /// The lane of a trial; `None` if the probe has no slot for its content.
-    pub(super) fn of(trial: &Trial) -> Option<Self> {
+    pub(crate) fn of(trial: &Trial) -> Option<Self> {
         if trial.body.len() > TRIAL_BODY_BYTES_MAX {
             return None;
         }
@@ -74,7 +74,7 @@ impl Lane {
 
 /// A run of trials.
 #[derive(Debug, Default)]
-pub(super) struct Course {
+pub(crate) struct Course {
     waiting: BTreeMap<Lane, VecDeque<Trial>>,
     flights: BTreeMap<u64, Flight>,
     free: Vec<usize>,
@@ -93,7 +93,7 @@ struct Flight {
 
 impl Course {
     /// A run of these trials, and the trials that cannot be tried.
-    pub(super) fn new(trials: impl IntoIterator<Item = Trial>) -> (Self, Vec<Trial>) {
+    pub(crate) fn new(trials: impl IntoIterator<Item = Trial>) -> (Self, Vec<Trial>) {
         let (mut course, mut left) = (Self::default(), Vec::new());
         for trial in trials {
             match Lane::of(&trial) {
@@ -105,17 +105,17 @@ impl Course {
     }
 
     /// Returns whether all trials are answered, and all responses sent.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.is_answered() && self.outbox.is_empty()
     }
 
     /// Returns whether all trials are answered.
-    pub(super) fn is_answered(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         self.waiting.is_empty() && self.flights.is_empty()
     }
 
     /// The next response, if there is one now.
-    pub(super) fn next(&mut self, nonces: &mut Nonces) -> Option<Push> {
+    pub(crate) fn next(&mut self, nonces: &mut Nonces) -> Option<Push> {
         if self.outbox.is_empty() {
             self.depart(nonces);
         }
@@ -123,7 +123,7 @@ impl Course {
     }
 
     /// Processes an answer to a response; returns the result of the trial that it ends, if any.
-    pub(super) fn answer(&mut self, nonce: u64, error: Option<&str>, nonces: &mut Nonces) -> Option<Tried> {
+    pub(crate) fn answer(&mut self, nonce: u64, error: Option<&str>, nonces: &mut Nonces) -> Option<Tried> {
         let Flight { trial, slot } = self.flights.remove(&nonce)?;
         let lane = self.lane?;
         self.free.push(slot);
@@ -145,7 +145,7 @@ impl Course {
     }
 
     /// The trials in progress, and those that have not begun.
-    pub(super) fn into_unanswered(self) -> (Vec<Trial>, Vec<Trial>) {
+    pub(crate) fn into_unanswered(self) -> (Vec<Trial>, Vec<Trial>) {
         let under_way = self.flights.into_values().map(|flight| flight.trial).collect();
         (under_way, self.waiting.into_values().flatten().collect())
     }

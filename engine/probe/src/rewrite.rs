@@ -35,7 +35,7 @@ const VALIDATION_CONTEXT: u32 = 4;
 const FALSE: &[u8] = &[0x08, 0x00];
 
 /// A route configuration or a Secret under another name.
-pub(super) fn renamed(body: &Bytes, name: &str) -> Bytes {
+pub(crate) fn renamed(body: &Bytes, name: &str) -> Bytes {
     let mut bytes = copied(body);
     put(&mut bytes, NAME, name.as_bytes());
     bytes.into()
@@ -43,7 +43,7 @@ pub(super) fn renamed(body: &Bytes, name: &str) -> Bytes {
 
 /// A listener under another name that does not bind its address. Envoy binds each UDP listener: it gets a free port of
 /// loopback.
-pub(super) fn unbound(body: &Bytes, name: &str) -> Bytes {
+pub(crate) fn unbound(body: &Bytes, name: &str) -> Bytes {
     let mut bytes = copied(body);
     put(&mut bytes, NAME, name.as_bytes());
     match fields(body).any(|field| field == UDP_LISTENER_CONFIG) {
@@ -64,7 +64,7 @@ fn of_loopback() -> Vec<u8> {
 }
 
 /// A cluster under another name, with separate endpoints, for which initialization does not wait.
-pub(super) fn alone(body: &Bytes, name: &str) -> Bytes {
+pub(crate) fn alone(body: &Bytes, name: &str) -> Bytes {
     let mut bytes = copied(body);
     put(&mut bytes, NAME, name.as_bytes());
     if fields(body).any(|field| field == EDS_CLUSTER_CONFIG) {
@@ -80,7 +80,7 @@ pub(super) fn alone(body: &Bytes, name: &str) -> Bytes {
 
 /// The sort of a Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SecretSort {
+pub(crate) enum SecretSort {
     Certificate,
     Authorities,
     /// A Secret for which there is no slot.
@@ -88,7 +88,7 @@ pub(super) enum SecretSort {
 }
 
 /// Reads the sort of a Secret. Bytes that are no Secret count as a certificate, and are refused as one.
-pub(super) fn secret_sort(body: &Bytes) -> SecretSort {
+pub(crate) fn secret_sort(body: &Bytes) -> SecretSort {
     match fields(body).filter(|field| SECRET_TYPES.contains(field)).last() {
         None | Some(TLS_CERTIFICATE) => SecretSort::Certificate,
         Some(VALIDATION_CONTEXT) => SecretSort::Authorities,

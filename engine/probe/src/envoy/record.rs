@@ -14,29 +14,32 @@ const FILE: &str = "process.json";
 
 /// A running Envoy, and the inputs of its start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct EnvoyRecord {
+pub struct EnvoyRecord {
     /// The process.
-    pub(crate) process: ProcessIdentity,
+    pub process: ProcessIdentity,
     /// The inputs of its start.
-    pub(crate) start: EnvoyStart,
+    pub start: EnvoyStart,
 }
 
 /// All inputs that affect a started Envoy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct EnvoyStart {
+pub struct EnvoyStart {
     /// The binary.
-    pub(crate) binary: PathBuf,
+    pub binary: PathBuf,
     /// Size and modification time of the binary, which may have been replaced.
-    pub(crate) binary_signature: (u64, u64),
+    pub binary_signature: (u64, u64),
     /// The arguments.
-    pub(crate) arguments: Vec<String>,
+    pub arguments: Vec<String>,
     /// BLAKE3 of the bootstrap.
-    pub(crate) bootstrap: String,
+    pub bootstrap: String,
 }
 
 impl EnvoyStart {
     /// The inputs of a start.
-    pub(crate) fn new(binary: &Path, arguments: Vec<String>, bootstrap: &str) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// Returns an error if the binary cannot be read.
+    pub fn new(binary: &Path, arguments: Vec<String>, bootstrap: &str) -> io::Result<Self> {
         let metadata = fs::metadata(binary)?;
         let modified = metadata.modified()?.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Ok(Self {
@@ -50,7 +53,7 @@ impl EnvoyStart {
 
 impl EnvoyRecord {
     /// The record in an Envoy's folder, if it is readable and its process still runs.
-    pub(crate) fn of_running(folder: &Path) -> Option<Self> {
+    pub fn of_running(folder: &Path) -> Option<Self> {
         let record: Self = serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()?;
         let names =
             |folder: &Path| record.start.arguments.iter().any(|argument| Path::new(argument).starts_with(folder));
@@ -58,7 +61,10 @@ impl EnvoyRecord {
     }
 
     /// Writes the record.
-    pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Returns an error if the folder is not writable.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
         let mut new = tempfile::NamedTempFile::new_in(folder)?;
         new.write_all(&serde_json::to_vec_pretty(self).map_err(io::Error::other)?)?;
         new.as_file().sync_all()?;
@@ -67,7 +73,7 @@ impl EnvoyRecord {
     }
 
     /// Removes the record.
-    pub(crate) fn remove(folder: &Path) {
+    pub fn remove(folder: &Path) {
         // A leftover record of a process that is gone is harmless.
         let _ = fs::remove_file(folder.join(FILE));
     }

@@ -15,7 +15,7 @@ const STRIKES: usize = 2;
 
 /// An order.
 #[derive(Debug, Default)]
-pub(super) struct TrialBatch {
+pub(crate) struct TrialBatch {
     fresh: Vec<Trial>,
     suspects: VecDeque<(Trial, usize)>,
     losses: usize,
@@ -24,7 +24,7 @@ pub(super) struct TrialBatch {
 
 /// The next trials.
 #[derive(Debug)]
-pub(super) enum TrialStep {
+pub(crate) enum TrialStep {
     /// Try all of these together.
     Together(Vec<Trial>),
     /// Try this one separately.
@@ -33,7 +33,7 @@ pub(super) enum TrialStep {
 
 /// How the probe was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loss {
+pub(crate) enum Loss {
     /// The probe died, or no longer answered at all.
     Probe,
     /// The probe answered to other content meanwhile: the answer to this trial is delayed by a dependency.
@@ -41,12 +41,12 @@ pub(super) enum Loss {
 }
 
 impl TrialBatch {
-    pub(super) fn new(trials: Vec<Trial>) -> Self {
+    pub(crate) fn new(trials: Vec<Trial>) -> Self {
         Self { fresh: trials, ..Self::default() }
     }
 
     /// The next step; `None` if all trials have a result.
-    pub(super) fn step(&mut self) -> Option<TrialStep> {
+    pub(crate) fn step(&mut self) -> Option<TrialStep> {
         match self.suspects.front() {
             Some((trial, _)) => Some(TrialStep::Alone(trial.clone())),
             None if self.fresh.is_empty() => None,
@@ -55,7 +55,7 @@ impl TrialBatch {
     }
 
     /// Records results, also of trials that were answered before the probe was lost.
-    pub(super) fn answer(&mut self, tried: impl IntoIterator<Item = Tried>) {
+    pub(crate) fn answer(&mut self, tried: impl IntoIterator<Item = Tried>) {
         for tried in tried {
             self.suspects.retain(|(trial, _)| trial.id != tried.id);
             self.answered.push(tried);
@@ -63,14 +63,14 @@ impl TrialBatch {
     }
 
     /// Records that the probe was lost during a common run: some trials were in progress, some had not begun.
-    pub(super) fn lost_together(&mut self, under_way: Vec<Trial>, not_begun: Vec<Trial>) {
+    pub(crate) fn lost_together(&mut self, under_way: Vec<Trial>, not_begun: Vec<Trial>) {
         self.suspects.extend(under_way.into_iter().map(|trial| (trial, 0)));
         self.fresh.extend(not_begun);
         self.lost();
     }
 
     /// Records that the probe was lost during a separate trial.
-    pub(super) fn lost_alone(&mut self, loss: Loss) {
+    pub(crate) fn lost_alone(&mut self, loss: Loss) {
         if let Some((trial, strikes)) = self.suspects.pop_front() {
             match loss {
                 Loss::Held => self.answered.push(Tried { id: trial.id, outcome: Outcome::Unavailable }),
@@ -84,19 +84,19 @@ impl TrialBatch {
     }
 
     /// Records that the probe was lost before a separate trial began, which counts against no trial.
-    pub(super) fn lost_between(&mut self) {
+    pub(crate) fn lost_between(&mut self) {
         self.lost();
     }
 
     /// Ends the order without a probe: the remaining trials have no verdict.
-    pub(super) fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         let suspects = std::mem::take(&mut self.suspects).into_iter().map(|(trial, _)| trial);
         let rest = suspects.chain(std::mem::take(&mut self.fresh));
         self.answered.extend(rest.map(|trial| Tried { id: trial.id, outcome: Outcome::Unavailable }));
     }
 
     /// Takes the results since the last call.
-    pub(super) fn take_answered(&mut self) -> Vec<Tried> {
+    pub(crate) fn take_answered(&mut self) -> Vec<Tried> {
         std::mem::take(&mut self.answered)
     }
 

@@ -9,13 +9,13 @@ use holdfast_fallback::trial::{Outcome, Trial, Tried};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::batch::{Loss, TrialBatch, TrialStep};
-use super::course::Course;
-use super::protocol::xds_socket;
-use super::server::Link;
-use super::session::{ProbeLoss, Session};
-use super::view::{ProbeState, ProbeView};
-use super::{Origin, server};
+use crate::batch::{Loss, TrialBatch, TrialStep};
+use crate::course::Course;
+use crate::protocol::xds_socket;
+use crate::server::Link;
+use crate::session::{ProbeLoss, Session};
+use crate::view::{ProbeState, ProbeView};
+use crate::{Origin, server};
 
 /// Maximum number of orders that wait.
 const TRIAL_ORDERS_MAX: usize = 64;

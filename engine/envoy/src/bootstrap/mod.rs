@@ -3,13 +3,16 @@
 //! The limits follow Envoy's best practices for edge proxies; settings of listeners are part of the served listeners.
 //! <https://www.envoyproxy.io/docs/envoy/latest/configuration/best_practices/edge>
 
+pub mod address;
+pub mod credentials;
+
 use holdfast_api::settings::RE2_PROGRAM_SIZE_MAX;
+use holdfast_xds::connection::Protocol;
 use holdfast_xds::identity::FLAGS_FIELD;
 use serde_json::{Value, json};
 
-use super::arguments::{ListenAddress, ServerAddress};
-use super::cli::XdsMode;
-use super::xds::credentials::Credentials;
+pub use self::address::{ListenAddress, ServerAddress};
+pub use self::credentials::Credentials;
 
 /// Default maximum heap size, in bytes (2 GiB), near which Envoy rejects requests.
 pub const MAX_HEAP_BYTES: u64 = 2 * 1024 * 1024 * 1024;
@@ -37,7 +40,7 @@ pub struct Bootstrap {
     /// The listen address of the admin interface.
     pub admin: Option<ListenAddress>,
     /// The variant of the xDS protocol.
-    pub mode: XdsMode,
+    pub mode: Protocol,
     /// Maximum heap size, in bytes.
     pub max_heap_bytes: u64,
     /// Maximum number of downstream connections.
@@ -67,8 +70,8 @@ impl Bootstrap {
 
     fn dynamic_resources(&self) -> Value {
         let api_type = match self.mode {
-            XdsMode::Delta => "DELTA_GRPC",
-            XdsMode::Sotw => "GRPC",
+            Protocol::Delta => "DELTA_GRPC",
+            Protocol::Sotw => "GRPC",
         };
         let ads = json!({ "ads": {}, "resource_api_version": "V3" });
         let back_off = json!({ "base_interval": "0.5s", "max_interval": RECONNECT_MAX });
@@ -193,8 +196,7 @@ fn listen_address(listen: &ListenAddress) -> Value {
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
     use super::*;
-    use crate::cli::DataFormat;
-    use crate::output;
+    use crate::yaml;
 
     fn bootstrap() -> Bootstrap {
         Bootstrap {
@@ -203,7 +205,7 @@ mod tests {
             xds: ServerAddress::Unix("/run/holdfast/xds.sock".into()),
             credentials: None,
             admin: Some(ListenAddress::Unix("/run/holdfast/admin.sock".into())),
-            mode: XdsMode::Delta,
+            mode: Protocol::Delta,
             max_heap_bytes: MAX_HEAP_BYTES,
             max_connections: MAX_CONNECTIONS,
         }
@@ -211,8 +213,8 @@ mod tests {
 
     #[test]
     fn the_bootstrap_is_as_it_was_reviewed() {
-        let text = output::format(&bootstrap().to_json(), DataFormat::Yaml).unwrap();
-        holdfast_golden::check(concat!(env!("CARGO_MANIFEST_DIR"), "/src/bootstrap.golden.yaml"), &text);
+        let text = yaml::text(&bootstrap().to_json()).unwrap();
+        holdfast_golden::check(concat!(env!("CARGO_MANIFEST_DIR"), "/src/bootstrap/bootstrap.golden.yaml"), &text);
     }
 
     #[test]
@@ -228,7 +230,7 @@ mod tests {
 
     #[test]
     fn without_an_admin_interface_there_is_none() {
-        let json = Bootstrap { admin: None, mode: XdsMode::Sotw, ..bootstrap() }.to_json();
+        let json = Bootstrap { admin: None, mode: Protocol::Sotw, ..bootstrap() }.to_json();
         assert_eq!(json.get("admin"), None);
         assert_eq!(json.pointer("/dynamic_resources/ads_config/api_type"), Some(&json!("GRPC")));
     }

@@ -7,15 +7,15 @@ use holdfast_xds::ResourceType;
 
 /// A response; its answer has the same nonce.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Push {
-    pub(super) kind: ResourceType,
-    pub(super) nonce: u64,
-    pub(super) content: PushContent,
+pub(crate) struct Push {
+    pub(crate) kind: ResourceType,
+    pub(crate) nonce: u64,
+    pub(crate) content: PushContent,
 }
 
 /// The content of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum PushContent {
+pub(crate) enum PushContent {
     /// Resources by name.
     Resources(Vec<(String, Bytes)>),
     /// A removed name.
@@ -24,14 +24,14 @@ pub(super) enum PushContent {
 
 /// Generator of nonces; no number is used twice.
 #[derive(Debug, Default)]
-pub(super) struct Nonces(u64);
+pub(crate) struct Nonces(u64);
 
 impl Nonces {
-    pub(super) fn resource(&mut self, kind: ResourceType, name: String, body: Bytes) -> Push {
+    pub(crate) fn resource(&mut self, kind: ResourceType, name: String, body: Bytes) -> Push {
         self.push(kind, PushContent::Resources(vec![(name, body)]))
     }
 
-    pub(super) fn push(&mut self, kind: ResourceType, content: PushContent) -> Push {
+    pub(crate) fn push(&mut self, kind: ResourceType, content: PushContent) -> Push {
         self.0 += 1;
         Push { kind, nonce: self.0, content }
     }

