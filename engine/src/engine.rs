@@ -211,13 +211,15 @@ impl Engine {
         }
         self.note(&object.key, faults);
         // A policy with a truncated target list must not unprotect the targets that it was attached to before.
-        // A rule with unreadable matches must not leave its requests to other rules.
-        if (object.body.lost_targets() || object.body.lost_matches())
+        // A rule with unreadable matches must not leave its requests to other rules. A Gateway with an unreadable default
+        // scope must not lose the routes of others.
+        if (object.body.lost_targets() || object.body.lost_matches() || object.body.lost_scope())
             && let Some(before) = self.before(&object.key)
         {
             object.body.keep_targets(&before.body);
             if before.metadata.uid == object.metadata.uid {
                 object.body.keep_matches(&before.body);
+                object.body.keep_scope(&before.body);
             }
         }
         self.leaving.remove(&object.key);

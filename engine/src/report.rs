@@ -26,7 +26,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::kinds;
-use holdfast_api::fault::{Class, Fault, at, without_field};
+use holdfast_api::fault::{Class, Fault, without_field};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::status::features::supported;
@@ -376,7 +376,7 @@ impl Engine {
 /// Returns the condition of a route at a parent of which every listener lost a conflict; none if one is served, or is not
 /// served for another reason.
 fn without_listener(plan: &RoutePlan, parent: &Parent) -> Option<Condition> {
-    let field = at("spec.parentRefs", parent.index);
+    let field = parent.field();
     let fault = plan.faults.iter().find(|fault| fault.reason == NO_READY_LISTENERS && fault.field == field)?;
     Some(Condition::new("Accepted", false, NO_READY_LISTENERS, &fault.message))
 }
@@ -384,7 +384,7 @@ fn without_listener(plan: &RoutePlan, parent: &Parent) -> Option<Condition> {
 /// Returns the condition that an older TCPRoute or UDPRoute has all that a listener receives; none if there is no
 /// conflict.
 fn without_connections(plan: &RoutePlan, parent: &Parent) -> Option<Condition> {
-    let field = at("spec.parentRefs", parent.index);
+    let field = parent.field();
     let fault = plan.faults.iter().find(|fault| fault.reason == OVERRIDDEN && fault.field == field)?;
     let reason = if parent.attachments.is_empty() { OVERRIDDEN } else { "PartlyOverridden" };
     Some(Condition::new(CONFLICT_CONDITION, true, reason, &fault.message))
@@ -568,7 +568,7 @@ impl Engine {
         let programmed = self.provisioned_or(key, plan, programmed(plan, &self.seen(key, plan)));
         let resolved = client_certificate::resolved_refs(self, plan);
         let conditions = [accepted, programmed].into_iter().chain(resolved);
-        let conditions = conditions.chain(insecure_validation(plan)).chain(fallback);
+        let conditions = conditions.chain(insecure_validation(plan)).chain(default_scope(plan)).chain(fallback);
         let mut status = json!({
             "addresses": self.addresses(key, plan),
             "conditions": conditions.map(|condition| condition.of_generation(generation)).collect::<Vec<_>>(),
@@ -581,6 +581,14 @@ impl Engine {
         }
         status
     }
+}
+
+/// Returns the condition of a default Gateway.
+///
+/// <https://gateway-api.sigs.k8s.io/geps/gep-3793>
+fn default_scope(plan: &GatewayPlan) -> Option<Condition> {
+    let message = "the Gateway has default scope All: routes that use default Gateways attach to it";
+    plan.is_default.then(|| Condition::new("DefaultGateway", true, "DefaultGateway", message))
 }
 
 /// Returns the condition of a Gateway with a listener that accepts clients without a valid certificate.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_api::fault::at;
 use holdfast_envoy::model::port::Transport;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::FallbackReport;
@@ -57,7 +56,7 @@ pub(super) fn left_out_at(
     unserved: &BTreeSet<ListenerId>,
 ) -> Option<String> {
     let deviations = &report.gateway(&parent.gateway.namespaced_name())?.deviations;
-    let nodes = [Node::whole(key.clone()), Node::section(key.clone(), at("parentRefs", parent.index).as_str())];
+    let nodes = [Node::whole(key.clone()), Node::section(key.clone(), parent.section().as_str())];
     let is_in_step = nodes.iter().any(|node| deviations.steps.contains_key(node));
     if deviations.held || is_in_step || !is_unserved(parent, unserved) {
         return None;

@@ -1,5 +1,6 @@
 //! Tests of translation that drive an engine.
 
+mod default_gateways;
 mod policies;
 mod translation;
 mod visits;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::core::endpoint_slice::{EndpointSlice, SERVICE_LABEL};
+use holdfast_api::apis::gateway::gateway::Gateway;
 use holdfast_api::apis::gateway::grant::ReferenceGrant;
 use holdfast_api::apis::gateway::http_route::HttpRule;
 use holdfast_api::apis::gateway::route::{GatewayRoute, RuleEntry};
@@ -35,6 +36,8 @@ pub(super) enum Input {
     Object(ObjectKey),
     /// All Gateways, and their ports.
     Gateways,
+    /// The names of the default Gateways.
+    DefaultGateways,
     /// The processes of others that use a port of this host.
     Port(u16),
     /// The ReferenceGrants of a namespace.
@@ -75,6 +78,7 @@ pub(super) struct Indexes {
     slices: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
     grants: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
     gateways: BTreeSet<ObjectKey>,
+    default_gateways: BTreeSet<ObjectKey>,
     roots: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
     delegations: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
     /// Policies by the objects that they target by name.
@@ -106,6 +110,9 @@ impl Indexes {
         if let Body::HttpRoute(route) = &object.body {
             return self.update_http_route(object, route, present);
         }
+        if let Body::Gateway(gateway) = &object.body {
+            return self.update_gateway(object, gateway, present);
+        }
         self.update_one(object, present).into_iter().collect()
     }
 
@@ -128,6 +135,22 @@ impl Indexes {
         if !targets.selectors.is_empty() {
             toggle(&mut self.selecting, namespace.clone(), &object.key, present);
             inputs.push(Input::Selecting(namespace.clone()));
+        }
+        inputs
+    }
+
+    fn update_gateway(&mut self, object: &Object, gateway: &Gateway, present: bool) -> Vec<Input> {
+        let mut inputs = vec![Input::Gateways];
+        let mut sets = vec![&mut self.gateways];
+        if gateway.is_default {
+            sets.push(&mut self.default_gateways);
+            inputs.push(Input::DefaultGateways);
+        }
+        for keys in sets {
+            match present {
+                true => keys.insert(object.key.clone()),
+                false => keys.remove(&object.key),
+            };
         }
         inputs
     }
@@ -176,14 +199,6 @@ impl Indexes {
             Body::CertificateDelegation(_) => {
                 toggle(&mut self.delegations, object.key.namespace.clone(), &object.key, present);
                 Some(Input::Delegations(object.key.namespace.clone()))
-            }
-            Body::Gateway(_) => {
-                if present {
-                    self.gateways.insert(object.key.clone());
-                } else {
-                    self.gateways.remove(&object.key);
-                }
-                Some(Input::Gateways)
             }
             _ => None,
         }
@@ -280,6 +295,12 @@ impl<'a> Reader<'a> {
         self.reads.push(Input::Gateways);
         let objects = self.objects;
         self.indexes.gateways.iter().filter_map(move |key| objects.get(key))
+    }
+
+    /// Returns the default Gateways of today, of any class, in the order of their names.
+    pub(super) fn default_gateways(&mut self) -> impl Iterator<Item = &'a ObjectKey> + use<'a> {
+        self.reads.push(Input::DefaultGateways);
+        self.indexes.default_gateways.iter()
     }
 
     /// Returns the process that uses a port of this host, if any.

@@ -250,10 +250,13 @@ fn routes_in_findings_of_listeners_refer_to_them(engine: &Engine, health: &Healt
         };
         for key in affected(finding) {
             let object = engine.objects().get(&key);
-            let Some(references) = object.and_then(|object| object.body.route()).map(|route| route.parents()) else {
-                continue;
+            let Some(route) = object.and_then(|object| object.body.route()) else { continue };
+            let uses_default = || {
+                let owners = listeners.iter().filter_map(|(owner, _)| engine.objects().get(owner));
+                let mut defaults = owners.filter(|owner| matches!(&owner.body, Body::Gateway(own) if own.is_default));
+                route.uses_default_gateways() && defaults.next().is_some()
             };
-            if !references.iter().any(|reference| refers(&key, reference)) {
+            if !route.parents().iter().any(|reference| refers(&key, reference)) && !uses_default() {
                 wrong.push(format!("{key} refers to no listener of the finding that affects it: {finding:?}"));
             }
         }

@@ -84,12 +84,26 @@ fn one(stage: &StoryStage, envoy: &Envoy, domains: &[String], route: &Route, wro
     if !desired.hostnames.is_empty() && !domains.iter().all(claimed) {
         wrong.push(format!("{node} serves {} for {domains:?}, which it does not claim", route.name));
     }
+    if desired.uses_default_gateways && desired.parents.is_empty() && is_no_default(stage, &envoy.id.fleet) {
+        wrong.push(format!("{node} serves {} at a Gateway that is no default Gateway", route.name));
+    }
     let index = rule.parse().unwrap_or(usize::MAX);
     // Filters of known kinds are checked for their effect elsewhere.
     let is_unknown = |rule: String| rule.contains("ExtensionRef") && !rule.contains("gateway.kgateway.dev");
     if desired.rules.get(index).is_some_and(|rule| is_unknown(format!("{rule:?}"))) {
         wrong.push(format!("{node} serves {} without its guard", route.name));
     }
+}
+
+/// Returns whether a Gateway exists, can be read and is no default Gateway.
+fn is_no_default(stage: &StoryStage, gateway: &str) -> bool {
+    stage.objects.iter().any(|(key, event)| match event {
+        Event::Applied(object, _) => match &object.body {
+            Body::Gateway(own) => key.namespaced_name() == gateway && !own.is_default && !own.is_scope_lost,
+            _ => false,
+        },
+        _ => false,
+    })
 }
 
 /// The clusters that a route refers to.

@@ -142,7 +142,7 @@ fn mend(stage: &mut StoryStage, dice: &mut Dice, envoys: &[String], story: &mut 
     step(
         stage,
         StoryStep::Apply(
-            "{service: shop/a}\n---\n{service: shop/b}\n---\n{service: team/a}\n---\n{grant: other, from: shop}".into(),
+            "{gateway: infra/public, scope: All}\n---\n{service: shop/a}\n---\n{service: shop/b}\n---\n{service: team/a}\n---\n{grant: other, from: shop}".into(),
         ),
         story,
     )?;
@@ -321,7 +321,10 @@ fn route(index: u64, dice: &mut Dice, good: bool) -> String {
     let created = format!("2026-01-0{}T00:00:00Z", 1 + index % 4);
     let never = if dice.one_in(10) { ", annotations: {holdfast.dev/fallback: never}" } else { "" };
     let namespace = namespace(index);
-    format!("{{route: {namespace}/r{index}, host: [{host}], rules: [{first}{second}], created: '{created}'{never}}}")
+    let at = if dice.one_in(4) { ", at: defaults" } else { "" };
+    format!(
+        "{{route: {namespace}/r{index}{at}, host: [{host}], rules: [{first}{second}], created: '{created}'{never}}}"
+    )
 }
 
 /// Returns a random policy; if `good`, no Envoy refuses it.
@@ -362,13 +365,21 @@ fn extension(dice: &mut Dice, good: bool) -> String {
     format!("{{extension: {name}, says: {{extAuth: {{{grpc}, statPrefix: {mark}}}}}}}")
 }
 
+/// Returns the Gateway with a random default scope, sometimes together with the edit of a route.
+fn scoped(dice: &mut Dice) -> String {
+    let scope = ["All", "All", "None", "Nothing"][dice.index(4)];
+    let edit =
+        if dice.one_in(2) { format!("\n---\n{}", route(dice.below(ROUTES), dice, false)) } else { String::new() };
+    format!("{{gateway: infra/public, scope: {scope}}}{edit}")
+}
+
 /// Returns the next steps; steps that belong together are returned together.
 fn any_steps(stage: &StoryStage, dice: &mut Dice, envoys: &[String]) -> Vec<StoryStep> {
     let envoy = envoys.get(dice.index(envoys.len())).cloned().unwrap_or_default();
     let index = dice.below(ROUTES);
     let name = format!("HTTPRoute/{}/r{index}", namespace(index));
     let there = exists(stage, &name);
-    match dice.below(26) {
+    match dice.below(27) {
         0 if there => vec![StoryStep::Delete(vec![name])],
         1 if there => {
             let index = dice.below(ROUTES);
@@ -435,6 +446,7 @@ fn any_steps(stage: &StoryStage, dice: &mut Dice, envoys: &[String]) -> Vec<Stor
             vec![StoryStep::Apply(format!("{}\n---\n{}", route(index, dice, false), policy(dice, false)))]
         }
         18 => vec![StoryStep::Apply(extension(dice, false))],
+        26 => vec![StoryStep::Apply(scoped(dice))],
         25 => {
             let port = [80, 8080][dice.index(2)];
             let ports = if stage.taken.is_empty() { [(port, "nginx".to_owned())].into() } else { BTreeMap::new() };

@@ -92,6 +92,9 @@ impl ObjectWriter {
             if let (Some(from), Some(fields)) = (text("sets"), spec.as_object_mut()) {
                 fields.insert("allowedListeners".into(), json!({ "namespaces": { "from": from } }));
             }
+            if let (Some(scope), Some(fields)) = (text("scope"), spec.as_object_mut()) {
+                fields.insert("defaultScope".into(), scope.into());
+            }
             return Ok(vec![object(API, "Gateway", name, &document, spec)]);
         }
         if let Some(name) = text("set") {
@@ -230,11 +233,18 @@ fn route(kind: &str, name: &str, document: &Value) -> Value {
         Some(value) => vec![value.clone()],
         None => vec![default],
     };
-    let parents: Vec<Value> = list("at", "infra/public".into()).iter().filter_map(Value::as_str).map(parent).collect();
+    let at = list("at", "infra/public".into());
+    let (defaults, named): (Vec<&str>, Vec<&str>) =
+        at.iter().filter_map(Value::as_str).partition(|text| *text == "defaults");
+    let parents: Vec<Value> = named.into_iter().map(parent).collect();
     let hosts = list("host", "shop.test".into());
     let own = document.get("rules").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![document.clone()]);
     let rules: Vec<Value> = own.iter().map(|entry| rule(namespace, entry)).collect();
-    object(API, kind, name, document, json!({ "parentRefs": parents, "hostnames": hosts, "rules": rules }))
+    let mut spec = json!({ "parentRefs": parents, "hostnames": hosts, "rules": rules });
+    if let (false, Some(fields)) = (defaults.is_empty(), spec.as_object_mut()) {
+        fields.insert("useDefaultGateways".into(), "All".into());
+    }
+    object(API, kind, name, document, spec)
 }
 
 fn rule(namespace: &str, entry: &Value) -> Value {

@@ -17,6 +17,7 @@ pub(crate) fn stories() -> Vec<Story> {
             namespaces_that_may_attach,
             section_names_and_ports,
             two_gateways,
+            default_gateways,
             route_moves_between_gateways,
             hostnames_intersect,
             two_gateways_want_one_port,
@@ -212,6 +213,39 @@ async fn two_gateways(world: World) -> Result<()> {
         get(port, &format!("/{other}")).answers(404).await?;
     }
     ensure!(holdfast.envoys().len() == 2, "{:?}", holdfast.envoys());
+    Ok(())
+}
+
+/// The default moves from one Gateway to another, first with both: the route that uses defaults is always served at one,
+/// and the route that names its Gateway all the time, while a third route is broken.
+async fn default_gateways(world: World) -> Result<()> {
+    let _backends = (world.backend("one").await?, world.backend("two").await?);
+    let (old, new) = (world.port()?, world.port()?);
+    let gateway = |name: &str, port: u16, scope: &str| {
+        let text = manifests::gateway(name, &manifests::http_listener(port));
+        format!("{text}\n  defaultScope: {scope}\n")
+    };
+    world.write("class.yaml", manifests::class())?;
+    world.write("old.yaml", gateway("public", old, "All"))?;
+    world.write("new.yaml", gateway("second", new, "None"))?;
+    let defaulted = manifests::http_route("defaulted", &format!("useDefaultGateways: All\n{}", prefix("/all", "one")));
+    let defaulted = defaulted.replace("  parentRefs:\n  - name: public\n", "");
+    world.write("defaulted.yaml", defaulted)?;
+    world.route("named", &prefix("/named", "two"))?;
+    let _holdfast = world.run().await?;
+    get(old, "/all").comes_to_reach("one").await?;
+    get(old, "/named").comes_to_reach("two").await?;
+    let others = Hammer::start([get(old, "/named")]);
+    world.write("new.yaml", gateway("second", new, "All"))?;
+    get(new, "/all").comes_to_reach("one").await?;
+    get(old, "/all").reaches("one").await?;
+    let moved = Hammer::start([get(new, "/all")]);
+    world.route("broken", "rules: [{matches: [{path: {value: /broken}}], filters: [{type: Unknown}]}]")?;
+    world.write("old.yaml", gateway("public", old, "None"))?;
+    get(old, "/all").comes_to_answer(404).await?;
+    get(new, "/named").answers(404).await?;
+    others.stop_expecting(Shot::is_ok).await?;
+    moved.stop_expecting(Shot::is_ok).await?;
     Ok(())
 }
 

@@ -4,7 +4,6 @@ use holdfast_graph::ObjectKey;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::gateway::unserved;
 use super::meta::RawMetadata;
 use super::misspelt;
 use super::scheme::{self, ResourceScope};
@@ -68,14 +67,9 @@ impl Found {
         self.faults.push(Fault::new(&self.key, Class::Invalid, field, "Invalid", message));
     }
 
-    /// Adds a fault for a field that the decoded type does not have: either the API has the field and Holdfast does not
-    /// serve it, or no version of the API has it.
+    /// Adds a fault for a field that the decoded type does not have.
     /// `meant` is the field that was probably intended. Returns whether the fault is an error.
     pub fn unknown(&mut self, field: String, meant: Option<&str>) -> bool {
-        if unserved::is_unserved(&self.key, &field) {
-            self.unserved(field);
-            return false;
-        }
         let mut message = format!("the field {field} is not known to this version of Holdfast");
         let class = if self.is_strict { Class::Invalid } else { Class::Ignored };
         if !self.is_strict {
@@ -110,12 +104,6 @@ impl Found {
     pub fn why(&self) -> String {
         let last = self.faults.iter().rev().find(|fault| fault.is_error());
         last.map(Fault::sentence).unwrap_or_default()
-    }
-
-    /// Adds a fault for a field that is known, but not served.
-    pub fn unserved(&mut self, field: String) {
-        let message = format!("{field} is not served by this version of Holdfast");
-        self.faults.push(Fault::new(&self.key, Class::Ignored, field, "NotServed", message));
     }
 
     /// Decodes the value of a field. Each unknown field is reported as a fault; an error becomes a fault and `None`.

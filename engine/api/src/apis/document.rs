@@ -22,6 +22,7 @@ use super::contour::http_proxy::{HttpProxy, ProxyEntry};
 use super::core::secret::Secret;
 use super::core::service::{Port, Service};
 use super::gateway::class::GatewayClass;
+use super::gateway::default_scope::ALL;
 use super::gateway::frontend::GatewayTlsSpec;
 use super::gateway::gateway::{Gateway, ListenerEntry};
 use super::gateway::listener_set::{ListenerSet, SetParent};
@@ -176,10 +177,17 @@ struct GatewaySpec<'a> {
     tls: Option<WrittenTls>,
     infrastructure: Option<&'a GatewayInfrastructure>,
     allowed_listeners: Option<&'a GatewayAllowedListeners>,
+    default_scope: Option<Value>,
 }
 
 fn gateway_spec(gateway: &Gateway, undecoded: Undecoded) -> Option<Value> {
-    let Gateway { class, listeners, addresses, tls, infrastructure, allowed_listeners } = gateway;
+    let Gateway { class, listeners, addresses, tls, infrastructure, allowed_listeners, is_default, is_scope_lost } =
+        gateway;
+    let default_scope = match (is_scope_lost, is_default) {
+        (true, _) => Some(undecoded.note("must be All or None")?),
+        (false, true) => Some(ALL.into()),
+        (false, false) => None,
+    };
     value(GatewaySpec {
         gateway_class_name: class,
         listeners: whole_listeners(listeners, undecoded)?,
@@ -187,6 +195,7 @@ fn gateway_spec(gateway: &Gateway, undecoded: Undecoded) -> Option<Value> {
         tls: written_tls(tls, undecoded)?,
         infrastructure: infrastructure.as_ref(),
         allowed_listeners: allowed_listeners.as_ref(),
+        default_scope,
     })
 }
 
@@ -241,17 +250,23 @@ fn set_spec(set: &ListenerSet, undecoded: Undecoded) -> Option<Value> {
 #[serde(rename_all = "camelCase")]
 struct RouteSpec<'a> {
     parent_refs: &'a [ParentRef],
+    use_default_gateways: Option<&'static str>,
     hostnames: &'a [Arc<str>],
     rules: Vec<Value>,
 }
 
 fn route_spec<R: Serialize>(route: &GatewayRoute<R>, undecoded: Undecoded) -> Option<Value> {
-    let GatewayRoute { parents, hostnames, rules } = route;
+    let GatewayRoute { parents, uses_default_gateways, hostnames, rules } = route;
     let rules = rules.iter().map(|entry| match entry {
         RuleEntry::Decoded(rule) => value(rule),
         RuleEntry::Broken { why, .. } => undecoded.note(why),
     });
-    value(RouteSpec { parent_refs: parents, hostnames, rules: rules.collect::<Option<_>>()? })
+    value(RouteSpec {
+        parent_refs: parents,
+        use_default_gateways: uses_default_gateways.then_some(ALL),
+        hostnames,
+        rules: rules.collect::<Option<_>>()?,
+    })
 }
 
 #[derive(Serialize)]

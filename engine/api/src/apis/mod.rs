@@ -140,6 +140,21 @@ impl Body {
         }
     }
 
+    /// Keeps the default scope of the previous version of a Gateway of which the scope cannot be read: routes of others
+    /// are attached by it.
+    pub fn keep_scope(&mut self, before: &Body) {
+        if let (Body::Gateway(now), Body::Gateway(before)) = (self, before)
+            && now.is_scope_lost
+        {
+            Arc::make_mut(now).is_default = before.is_default;
+        }
+    }
+
+    /// Returns whether the default scope of a Gateway cannot be read.
+    pub fn lost_scope(&self) -> bool {
+        matches!(self, Body::Gateway(gateway) if gateway.is_scope_lost)
+    }
+
     /// Returns whether a policy has lost a target that could not be read.
     pub fn lost_targets(&self) -> bool {
         match self {

@@ -161,6 +161,9 @@ fn names(reference: &BackendRef, above: &ObjectKey, object: &Object) -> bool {
 fn accepts(object: &Object, above: &ObjectKey) -> bool {
     let Body::HttpRoute(route) = &object.body else { return false };
     let mut parents = route.parents().iter();
+    if route.uses_default_gateways() {
+        return false;
+    }
     route.parents().is_empty()
         || parents.any(|parent| {
             let namespace = parent.namespace.as_ref().unwrap_or(&object.key.namespace);

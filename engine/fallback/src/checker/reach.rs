@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::references::ParentRef;
-use holdfast_api::apis::kinds;
-use holdfast_api::apis::scheme;
+use holdfast_api::apis::{Body, kinds, scheme};
 use holdfast_api::object::Object;
 use holdfast_envoy::model::table::TableName;
 use holdfast_graph::ObjectKey;
@@ -108,7 +107,12 @@ fn allowed_at(
 ) -> BTreeSet<Place> {
     let Some(route) = object.body.route() else { return BTreeSet::new() };
     let (parents, hostnames) = (route.parents(), route.hostnames());
-    let named = parents.iter().any(|parent| names(parent, &object.key, world.gateway, listener));
+    let is_default = || match today.object(world.gateway).map(|gateway| &gateway.body) {
+        Some(Body::Gateway(gateway)) => gateway.is_default && listener.set.is_none(),
+        _ => false,
+    };
+    let named = parents.iter().any(|parent| names(parent, &object.key, world.gateway, listener))
+        || (route.uses_default_gateways() && is_default());
     let serves = listener.state == ListenerState::Serving && listener.kinds.contains(&*object.key.kind);
     if !serves || !named || !allows_route(listener, &object.key, world, today) {
         return BTreeSet::new();

@@ -155,8 +155,10 @@ fn may_claim(key: &ObjectKey, desired: &Object, served: &Object, world: &World<'
         | (Body::GrpcRoute(_), Body::GrpcRoute(_))
         | (Body::StreamRoute(_), Body::StreamRoute(_)) => {
             let (now, then) = (hostnames(desired), hostnames(served));
-            let has_parents =
-                desired.body.route().map(RouteView::parents) == served.body.route().map(RouteView::parents);
+            let uses_defaults = |object: &Object| object.body.route().map(RouteView::uses_default_gateways);
+            let has_parents = desired.body.route().map(RouteView::parents)
+                == served.body.route().map(RouteView::parents)
+                && uses_defaults(desired) == uses_defaults(served);
             has_parents && (now == then || may_be_lent(now, then, key, &desired.metadata.uid, world))
         }
         (Body::HttpProxy(now), Body::HttpProxy(then)) => {

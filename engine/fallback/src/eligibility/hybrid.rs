@@ -74,6 +74,7 @@ fn certificate(desired: Option<&Secret>, last: &Secret) -> Body {
 fn under_claims<R: Clone>(desired: &GatewayRoute<R>, last: &GatewayRoute<R>) -> GatewayRoute<R> {
     GatewayRoute {
         parents: desired.parents.clone(),
+        uses_default_gateways: desired.uses_default_gateways,
         hostnames: hostnames(&desired.hostnames, &last.hostnames),
         rules: last.rules.clone(),
     }

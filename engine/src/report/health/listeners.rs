@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
-use holdfast_api::fault::at;
 use holdfast_api::section::{self, ObjectSection};
 use holdfast_check::time::Moment;
 use holdfast_envoy::model::table::Host;
@@ -195,7 +194,7 @@ fn routes_below(engine: &Engine, unserved: &Unserved) -> Vec<Effect> {
         let is_lost = plan.parents.iter().flat_map(|parent| &parent.attachments).all(is_unserved);
         for parent in &plan.parents {
             let is_closed = parent.attachments.iter().all(is_unserved);
-            let section = if is_lost || !is_closed { String::new() } else { at("parentRefs", parent.index) };
+            let section = if is_lost || !is_closed { String::new() } else { parent.section() };
             for attachment in &parent.attachments {
                 for lost in unserved.get(&attachment.listener).into_iter().flatten() {
                     let hosts = lost.hosts_of(attachment);

@@ -120,7 +120,7 @@ fn listeners_and_routes(survey: &FallbackSurvey<'_>) -> Vec<Closed> {
         for parent in plan.parents.iter().filter(is_unserved) {
             let (section, scope) = match is_lost {
                 true => (String::new(), Scope::Object),
-                false => (holdfast_api::fault::at("parentRefs", parent.index), Scope::ParentRef),
+                false => (parent.section(), Scope::ParentRef),
             };
             let node = Node::section(key.clone(), section.as_str());
             let causes = BTreeSet::from([parent.set.as_ref().unwrap_or(&parent.gateway).clone()]);

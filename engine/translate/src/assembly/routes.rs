@@ -7,7 +7,7 @@ use holdfast_api::apis::kinds;
 use holdfast_graph::{ObjectKey, SortedSet, visits};
 
 use crate::httpproxy;
-use crate::outcome::claims::{self, Claims, ListenerId};
+use crate::outcome::claims::{self, Claims, ListenerId, Parent};
 use crate::outcome::route::RoutePlan;
 
 /// Outcomes of routes: HTTPRoutes, GRPCRoutes and root HTTPProxies.
@@ -134,8 +134,11 @@ impl AttachedRoutes {
 fn attached_at(key: &ObjectKey, plan: &RoutePlan, claims: Option<&Claims>) -> SortedSet<ListenerId> {
     // A TCPRoute or UDPRoute is attached also where an older one has all that the listener receives.
     let claims = claims.filter(|_| kinds::PORT_ROUTES.contains(&&*key.kind));
-    let claimed = |index| claims.into_iter().flat_map(|claims| &claims.parents).find(|one| one.index == index);
+    let claimed = |parent: &Parent| {
+        let mut all = claims.into_iter().flat_map(|claims| &claims.parents);
+        all.find(|one| (one.origin, &one.gateway) == (parent.origin, &parent.gateway))
+    };
     let accepted = plan.parents.iter().filter(|parent| parent.accepted.status == "True" && !parent.is_route());
-    let attachments = accepted.flat_map(|parent| &claimed(parent.index).unwrap_or(parent).attachments);
+    let attachments = accepted.flat_map(|parent| &claimed(parent).unwrap_or(parent).attachments);
     attachments.map(|attachment| attachment.listener.clone()).collect()
 }

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use holdfast_api::apis::gateway::references::ParentRef;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Object;
+use holdfast_api::section;
 use holdfast_api::settings::Settings;
 use holdfast_api::status::Condition;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::{ObjectKey, Role};
 
-use super::delegation;
-use super::parents::{self, Missing};
+use super::parents::{self, Missing, Place};
+use super::{default_gateways, delegation};
 use crate::incremental::guard;
 use crate::listeners::namespaces::allows_route;
-use crate::outcome::claims::{Attachment, Claims, HOSTNAMES, ListenerId, NO_READY_LISTENERS, Parent};
+use crate::outcome::claims::{Attachment, Claims, HOSTNAMES, ListenerId, NO_READY_LISTENERS, Parent, ParentOrigin};
 use crate::outcome::gateway::GatewayPlan;
 use crate::outcome::listener::{ListenerPlan, ListenerState};
 use crate::reader::Reader;
@@ -36,13 +37,10 @@ pub(crate) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
     let hosts = Hosts { all: hosts.as_deref(), own: own.as_ref().map(|own| own.as_deref()) };
     let below = delegation::below(object, settings, reader, &mut claims.faults);
     claims.delegations = below.delegations;
-    if parents.is_empty() && claims.delegations.is_empty() {
-        let message = "parentRefs is empty: the route is attached to no Gateway and is not served";
-        claims.faults.push(Fault::new(key, Class::Ignored, "spec.parentRefs", "NoParents", message));
-    }
+    let route = RouteAtParents { key, hosts, settings };
     for (index, reference) in parents.iter().enumerate().filter(|(index, _)| !below.references.contains(index)) {
         let field = at("spec.parentRefs", index);
-        let (gateway, set) = match parents::of(key, reference, settings, reader) {
+        let place = match parents::of(key, reference, settings, reader) {
             Ok(place) => place,
             Err(Missing::Anothers) => {
                 claims.anothers = true;
@@ -53,19 +51,53 @@ pub(crate) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
                 continue;
             }
         };
-        let Some(plan) = reader.outcome::<GatewayPlan>(&gateway) else { continue };
-        let outcome = attach(key, reference, (&gateway, set.as_ref()), plan, hosts, settings, reader);
-        let (accepted, attachments) = match outcome {
+        let joined = route.join(reference, ParentOrigin::ParentRef(index), place, reader);
+        if let Some((parent, fault)) = joined {
+            claims.faults.extend(fault);
+            claims.parents.push(parent);
+        }
+    }
+    if default_gateways::are_used(object) {
+        default_gateways::add(&route, parents, &mut claims, reader);
+    }
+    if parents.is_empty() && claims.delegations.is_empty() && claims.parents.is_empty() && !claims.anothers {
+        claims.faults.push(default_gateways::no_parents(object));
+    }
+    hidden(key, hostnames, &mut claims, reader);
+    claims.anothers &= claims.parents.is_empty() && claims.faults.iter().all(|fault| !is_about_parents(fault));
+    Some(claims)
+}
+
+/// A route, as its parents see it.
+#[derive(Clone, Copy)]
+pub(super) struct RouteAtParents<'a> {
+    pub(super) key: &'a ObjectKey,
+    hosts: Hosts<'a>,
+    pub(super) settings: &'a Settings,
+}
+
+impl RouteAtParents<'_> {
+    /// Attaches the route to a parent. Returns what the parent has of it, and its fault.
+    pub(super) fn join(
+        &self,
+        reference: &ParentRef,
+        origin: ParentOrigin,
+        (gateway, set): Place,
+        reader: &mut Reader<'_>,
+    ) -> Option<(Parent, Option<Fault>)> {
+        let (key, field) = (self.key, section::field(&origin.section(&gateway)));
+        let plan = reader.outcome::<GatewayPlan>(&gateway)?;
+        let outcome = attach(key, reference, (&gateway, set.as_ref()), plan, self.hosts, self.settings, reader);
+        let (accepted, attachments, fault) = match outcome {
             Ok(attachments) => {
-                claims.faults.extend(conflicted(key, &field, plan, &gateway, &attachments));
-                (Condition::new("Accepted", true, "Accepted", "the route is attached"), attachments)
+                let fault = conflicted(key, &field, plan, &gateway, &attachments);
+                (Condition::new("Accepted", true, "Accepted", "the route is attached"), attachments, fault)
             }
             Err((reason, message)) => {
                 // Without a place at the Gateway, the ListenerSet is at fault.
                 let cause = set.clone().filter(|set| plan.sets.get(set).is_none_or(|set| !set.joins));
-                let fault = Fault::new(key, Class::Referential, field, reason, &message);
-                claims.faults.push(fault.caused_by(cause));
-                (Condition::new("Accepted", false, reason, message), Vec::new())
+                let fault = Fault::new(key, Class::Referential, field, reason, &message).caused_by(cause);
+                (Condition::new("Accepted", false, reason, message), Vec::new(), Some(fault))
             }
         };
         for attachment in &attachments {
@@ -74,11 +106,9 @@ pub(crate) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
                 reader.edge_to_section(key, &unit.key, &unit.section, Role::Attaches);
             }
         }
-        claims.parents.push(Parent { reference: reference.clone(), index, gateway, set, accepted, attachments });
+        let reference = reference.clone();
+        Some((Parent { reference, origin, gateway, set, accepted, attachments }, fault))
     }
-    hidden(key, hostnames, &mut claims, reader);
-    claims.anothers &= claims.parents.is_empty() && claims.faults.iter().all(|fault| !is_about_parents(fault));
-    Some(claims)
 }
 
 /// Returns the fault of a parent of which every listener that the route attaches to lost a conflict.
@@ -138,7 +168,7 @@ fn hidden(key: &ObjectKey, hostnames: &[Arc<str>], claims: &mut Claims, reader: 
 }
 
 fn is_about_parents(fault: &Fault) -> bool {
-    fault.field.starts_with("spec.parentRefs")
+    fault.field.starts_with("spec.parentRefs") || default_gateways::is_about(fault)
 }
 
 /// Returns the usable hostnames; `None` where the route names no host and thus requests all.

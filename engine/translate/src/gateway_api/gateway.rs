@@ -131,6 +131,7 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
         listeners,
         sets,
         specifies_allowed_sets,
+        is_default: gateway.is_default,
         proxies,
         infrastructure,
         client,

@@ -5,6 +5,7 @@
 pub(crate) mod claims;
 mod client;
 pub(crate) mod conditions;
+mod default_gateways;
 mod delegation;
 mod external_auth;
 pub(crate) mod filters;

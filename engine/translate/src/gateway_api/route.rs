@@ -18,7 +18,7 @@ use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_graph::ObjectKey;
 
 use super::rule::{self, Outcome, ReadRule};
-use super::{claims, delegation};
+use super::{claims, default_gateways, delegation};
 use super::{grpc, http, rivals, stream, today};
 use crate::annotations;
 use crate::httpproxy::neighbours;
@@ -133,6 +133,7 @@ pub(super) fn contested(
 
 /// Adds the places and the conditions of a route to its plan.
 fn finished(mut plan: RoutePlan) -> RoutePlan {
+    default_gateways::settle(&mut plan);
     let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
     plan.places = attachments.flat_map(places).collect();
     let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
@@ -264,7 +265,7 @@ fn against_rivals(object: &Object, parent: &Parent, reader: &mut Reader<'_>, fau
         older.is_none()
     });
     if let Some(message) = lost {
-        let field = format!("spec.parentRefs[{}]", parent.index);
+        let field = parent.field();
         faults.push(Fault::new(&object.key, Class::Conflict, field, "HostnameConflict", &message));
         if parent.attachments.is_empty() {
             parent.accepted = Condition::new("Accepted", false, "HostnameConflict", message);

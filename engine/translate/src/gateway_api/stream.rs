@@ -222,7 +222,7 @@ fn yielding(
         let index = hostnames.iter().position(|hostname| **hostname == *host.domain());
         let of_host = || index.map_or_else(|| HOSTNAMES.to_owned(), |index| at(HOSTNAMES, index));
         let (field, reason) = match is_of_port {
-            true => (at("spec.parentRefs", parent.index), OVERRIDDEN),
+            true => (parent.field(), OVERRIDDEN),
             false => (of_host(), "HostnameConflict"),
         };
         faults.push(Fault::new(key, Class::Conflict, field, reason, message(host, winner)));

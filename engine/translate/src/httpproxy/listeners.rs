@@ -71,6 +71,7 @@ pub(crate) fn plan(settings: &Settings, reader: &mut Reader<'_>) -> Option<Gatew
         listeners,
         sets: BTreeMap::new(),
         specifies_allowed_sets: false,
+        is_default: false,
         proxies: Vec::new(),
         infrastructure: Infrastructure::default(),
         client: None,

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::references::ParentRef;
 use holdfast_api::apis::kinds;
-use holdfast_api::fault::{Class, Fault};
+use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Age;
+use holdfast_api::section;
 use holdfast_api::status::Condition;
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_envoy::model::table::{Host, TableName};
@@ -17,6 +18,9 @@ use super::delegation::RouteDelegation;
 
 /// The field path of a route's hostnames.
 pub(crate) const HOSTNAMES: &str = "spec.hostnames";
+
+/// The field of a route that uses default Gateways, as a section.
+pub(crate) const USE_DEFAULT_GATEWAYS: &str = "useDefaultGateways";
 
 /// The reason of a parent of which every listener that a route attaches to lost a conflict.
 pub const NO_READY_LISTENERS: &str = "NoReadyListeners";
@@ -51,13 +55,32 @@ pub struct Attachment {
     pub lent: Vec<Host>,
 }
 
-/// The outcome of one parentRef.
+/// Where a route names a parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParentOrigin {
+    /// In `spec.parentRefs`, at this index.
+    ParentRef(usize),
+    /// Nowhere: the parent is a default Gateway, and the route uses these.
+    DefaultGateway,
+}
+
+impl ParentOrigin {
+    /// Returns the part of the route that attaches it to a Gateway, as a section.
+    pub(crate) fn section(self, gateway: &ObjectKey) -> String {
+        match self {
+            Self::ParentRef(index) => at("parentRefs", index),
+            Self::DefaultGateway => format!("{USE_DEFAULT_GATEWAYS}[{}]", gateway.namespaced_name()),
+        }
+    }
+}
+
+/// The outcome of one parentRef, or of one default Gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parent {
-    /// The parentRef as written.
+    /// The parentRef as written, or one that names the default Gateway.
     pub reference: ParentRef,
-    /// The index in `spec.parentRefs`.
-    pub index: usize,
+    /// Where the route names the parent.
+    pub origin: ParentOrigin,
     /// The Gateway, one that Holdfast serves.
     pub gateway: ObjectKey,
     /// The ListenerSet of that Gateway that the parentRef names; unset for the Gateway's own listeners.
@@ -84,6 +107,16 @@ pub struct Claims {
 }
 
 impl Parent {
+    /// Returns the part of the route that attaches it to the parent, as a section.
+    pub fn section(&self) -> String {
+        self.origin.section(&self.gateway)
+    }
+
+    /// Returns the field of the route that attaches it to the parent.
+    pub fn field(&self) -> String {
+        section::field(&self.section())
+    }
+
     /// Returns whether the parent is an HTTPRoute that delegates to the route.
     pub fn is_route(&self) -> bool {
         names_route(&self.reference)

@@ -38,6 +38,8 @@ pub struct GatewayPlan {
     pub sets: BTreeMap<ObjectKey, SetPlan>,
     /// Whether the Gateway specifies allowed ListenerSets (`spec.allowedListeners`).
     pub specifies_allowed_sets: bool,
+    /// Whether routes that use default Gateways attach to it.
+    pub is_default: bool,
     /// TLS listeners of the HTTPProxies that are served at the Gateway, each for one host; routes do not use them.
     pub proxies: Vec<ListenerPlan>,
     /// The data plane settings.
@@ -105,6 +107,7 @@ impl GatewayPlan {
             listeners,
             sets,
             specifies_allowed_sets: _,
+            is_default: _,
             proxies: _,
             infrastructure: _,
             client: _,

@@ -115,7 +115,12 @@ impl Translator {
     pub fn changed(&mut self, key: &ObjectKey, old: Option<&Object>, new: Option<&Object>) {
         let left = old.map(|object| self.indexes.update(object, false)).unwrap_or_default();
         let entered = new.map(|object| self.indexes.update(object, true)).unwrap_or_default();
-        left.into_iter().chain(entered).for_each(|input| self.units.mark(&input));
+        // A default Gateway that stays one changes its own outcome only.
+        let of_defaults = |inputs: &[Input]| inputs.contains(&Input::DefaultGateways);
+        let stays_default = of_defaults(&left) && of_defaults(&entered);
+        let inputs = left.into_iter().chain(entered);
+        let inputs = inputs.filter(|input| !stays_default || *input != Input::DefaultGateways);
+        inputs.for_each(|input| self.units.mark(&input));
         self.units.mark(&Input::Object(key.clone()));
         if is_proxy(key) {
             self.proxy_changed(key, new);

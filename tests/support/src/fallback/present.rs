@@ -18,9 +18,10 @@ impl Present {
             Event::Applied(object, _) => {
                 let events = self.0.entry(object.key.clone()).or_default();
                 // A policy that lost targets stays attached to its earlier targets, and a rule that lost matches keeps
-                // its earlier ones.
+                // its earlier ones, as a Gateway does with an unreadable default scope.
                 let lost_host = object.body.lost_host().is_some();
-                let depends = object.body.lost_targets() || object.body.lost_matches() || lost_host;
+                let lost_part = object.body.lost_targets() || object.body.lost_matches() || object.body.lost_scope();
+                let depends = lost_part || lost_host;
                 events.retain(|before| depends && matches!(before, Event::Applied(..)));
                 events.push(event.clone());
             }

@@ -47,7 +47,7 @@ fn unknown_fields_are_errors_in_manifests_only() {
 }
 
 #[test]
-fn fields_that_are_known_and_not_served_are_no_errors() {
+fn fields_of_the_experimental_channel_are_no_errors() {
     let mut document = route();
     document["spec"]["rules"][0]["retry"] = json!({"attempts": 2});
     document["metadata"]["managedFields"] = json!([]);
@@ -171,4 +171,53 @@ fn misplaced_parts_of_the_tls_of_a_gateway_are_not_lost() {
     assert_eq!(read(json!({"infrastructur": {}}), file()).0, Default::default());
     assert_eq!(read(json!({"colour": "red"}), file()).0, Default::default());
     assert_eq!(read(json!({"backend": certificate}), None).0, Default::default());
+}
+
+/// Scopes of default Gateways: a value that cannot be read costs a Gateway nothing else, and a route only what it does
+/// not name.
+#[test]
+fn scopes_of_default_gateways() {
+    let read = |kind: &str, spec: Value| {
+        let metadata = json!({"name": "own", "namespace": "shop"});
+        let group = "gateway.networking.k8s.io/v1";
+        in_a_file(json!({"apiVersion": group, "kind": kind, "metadata": metadata, "spec": spec}))
+    };
+    let gateway = |scope: Value| {
+        let spec = json!({"gatewayClassName": "holdfast", "listeners": [], "defaultScope": scope});
+        let decoded = read("Gateway", spec);
+        let wrong = errors(&decoded).unwrap_or_default().len();
+        let Decoded::Object(object, _) = decoded else { panic!("{decoded:?}") };
+        let again = crate::apis::document::document(&object).map(|document| decode(document, None));
+        let Body::Gateway(gateway) = &object.body else { panic!("{object:?}") };
+        match again {
+            Some(Decoded::Object(again, _)) => assert_eq!(again.body, object.body, "{scope}"),
+            _ => assert!(gateway.is_scope_lost, "{scope}"),
+        }
+        (gateway.is_default, gateway.is_scope_lost, wrong)
+    };
+    assert_eq!(gateway(json!("All")), (true, false, 0));
+    assert_eq!(gateway(json!("None")), (false, false, 0));
+    assert_eq!(gateway(json!(null)), (false, false, 0));
+    for scope in [json!("all"), json!(""), json!(["All"]), json!(true)] {
+        assert_eq!(gateway(scope), (false, true, 1));
+    }
+    for kind in ["HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute"] {
+        let uses = |scope: Value, parents: Value| match read(
+            kind,
+            json!({"useDefaultGateways": scope, "parentRefs": parents, "rules": [{"backendRefs": []}]}),
+        ) {
+            Decoded::Object(object, _) => {
+                let written = crate::apis::document::document(&object).map(|document| decode(document, None));
+                assert!(matches!(written, Some(Decoded::Object(again, _)) if again.body == object.body));
+                Some(object.body.route()?.uses_default_gateways())
+            }
+            _ => None,
+        };
+        let named = json!([{"name": "public"}]);
+        assert_eq!(uses(json!("All"), json!([])), Some(true), "{kind}");
+        assert_eq!(uses(json!("All"), named.clone()), Some(true), "{kind}");
+        assert_eq!(uses(json!("None"), json!([])), Some(false), "{kind}");
+        assert_eq!(uses(json!("any"), named), Some(false), "{kind}");
+        assert_eq!(uses(json!("any"), json!([])), None, "{kind}: it is unknown where the route belongs");
+    }
 }

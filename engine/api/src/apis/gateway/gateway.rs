@@ -7,6 +7,7 @@ use std::sync::Arc;
 use gateway_api::gateways::{GatewayAddresses, GatewayAllowedListeners, GatewayInfrastructure, GatewayListeners};
 use serde_json::Value;
 
+use super::default_scope::{self, DEFAULT_SCOPE};
 use super::frontend::{self, GatewayTlsSpec, is_of_tls};
 use crate::apis::decode::Found;
 use crate::apis::misspelt::similar;
@@ -45,6 +46,10 @@ pub struct Gateway {
     pub infrastructure: Option<GatewayInfrastructure>,
     /// `spec.allowedListeners`: the namespaces with ListenerSets that may add listeners; none where unset.
     pub allowed_listeners: Option<GatewayAllowedListeners>,
+    /// Whether `spec.defaultScope` is `All`: routes that use default Gateways attach to the Gateway.
+    pub is_default: bool,
+    /// Whether `spec.defaultScope` cannot be read; then `is_default` is that of the version before.
+    pub is_scope_lost: bool,
 }
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
@@ -58,7 +63,9 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
     let (addresses, tls, infrastructure) = (take("addresses"), take("tls"), take("infrastructure"));
     let allowed = take("allowedListeners");
-    let known = [ADDRESSES, "allowedListeners", "gatewayClassName", "infrastructure", "listeners", TLS];
+    let instead = "the scope before the edit stays in effect, and a new Gateway is no default Gateway";
+    let is_default = default_scope::is_all(take(DEFAULT_SCOPE), DEFAULT_SCOPE, instead, found);
+    let known = [ADDRESSES, "allowedListeners", DEFAULT_SCOPE, "gatewayClassName", "infrastructure", "listeners", TLS];
     let wrong = found.unknown_in_spec(fields.keys(), &known);
     let addresses = addresses.map_or(Some(vec![]), |value| found.typed("spec.addresses", &value))?;
     if wrong.contains(&Some(ADDRESSES)) {
@@ -84,6 +91,8 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
         tls,
         infrastructure: infrastructure.and_then(|value| found.typed("spec.infrastructure", &value)),
         allowed_listeners: allowed.and_then(|value| found.typed("spec.allowedListeners", &value)),
+        is_default: is_default.unwrap_or(false),
+        is_scope_lost: is_default.is_none(),
     })))
 }
 

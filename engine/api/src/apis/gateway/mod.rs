@@ -3,6 +3,7 @@
 pub mod backend_tls;
 mod backend_tls_protection;
 pub mod class;
+pub(in crate::apis) mod default_scope;
 pub mod filter;
 pub mod frontend;
 #[allow(clippy::module_inception, reason = "the file is named after its kind, like its neighbours")]
@@ -17,7 +18,6 @@ mod rule_protection;
 pub mod session;
 pub mod stream_route;
 pub mod tls_options;
-pub(in crate::apis) mod unserved;
 
 /// The API group.
 pub const GROUP: &str = "gateway.networking.k8s.io";

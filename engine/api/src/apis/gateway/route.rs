@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::default_scope::{self, USE_DEFAULT_GATEWAYS};
 use super::filter::{FilterType, RouteFilter};
 use super::references::{BackendRef, ParentRef};
 use crate::apis::decode::Found;
@@ -35,6 +36,8 @@ const MATCHES: &str = "matches";
 pub struct GatewayRoute<R> {
     /// `spec.parentRefs`.
     pub parents: Vec<ParentRef>,
+    /// Whether `spec.useDefaultGateways` is `All`: all default Gateways are parents, too.
+    pub uses_default_gateways: bool,
     /// `spec.hostnames`.
     pub hostnames: Vec<Arc<str>>,
     /// `spec.rules`.
@@ -126,6 +129,7 @@ impl<R: RouteRule> GatewayRoute<R> {
         };
         Self {
             parents: self.parents.clone(),
+            uses_default_gateways: self.uses_default_gateways,
             hostnames: self.hostnames.clone(),
             rules: self.rules.iter().map(closed).collect(),
         }
@@ -173,6 +177,9 @@ pub trait RouteView {
     /// Returns `spec.parentRefs`.
     fn parents(&self) -> &[ParentRef];
 
+    /// Returns whether all default Gateways are parents, too.
+    fn uses_default_gateways(&self) -> bool;
+
     /// Returns `spec.hostnames`.
     fn hostnames(&self) -> &[Arc<str>];
 
@@ -190,6 +197,10 @@ pub trait RouteView {
 impl<R: RouteRule> RouteView for GatewayRoute<R> {
     fn parents(&self) -> &[ParentRef] {
         &self.parents
+    }
+
+    fn uses_default_gateways(&self) -> bool {
+        self.uses_default_gateways
     }
 
     fn hostnames(&self) -> &[Arc<str>] {
@@ -245,8 +256,11 @@ pub(super) fn decode_spec<R: RouteRule>(document: &mut Value, found: &mut Found)
     let rules = fields.remove("rules");
     let parents = list(fields.remove("parentRefs"), "spec.parentRefs", PARENTS_MAX, found)?;
     let parents: Vec<Option<ParentRef>> = parents;
+    let instead = "the route is not attached to default Gateways";
+    let defaults = default_scope::is_all(fields.remove(USE_DEFAULT_GATEWAYS), USE_DEFAULT_GATEWAYS, instead, found);
     // Without any parent that can be read, it is unknown where the route belongs.
-    if !parents.is_empty() && parents.iter().all(Option::is_none) {
+    let is_lost = if parents.is_empty() { defaults.is_none() } else { parents.iter().all(Option::is_none) };
+    if is_lost {
         return None;
     }
     let parents = parents.into_iter().flatten().collect();
@@ -257,9 +271,10 @@ pub(super) fn decode_spec<R: RouteRule>(document: &mut Value, found: &mut Found)
         return None;
     }
     let hostnames = hostnames.iter().filter_map(Value::as_str).map(Arc::from).collect();
-    let wrong = found.unknown_in_spec(fields.keys(), &["hostnames", "parentRefs", "rules"]);
+    let wrong = found.unknown_in_spec(fields.keys(), &["hostnames", "parentRefs", "rules", USE_DEFAULT_GATEWAYS]);
     let rules = rules_of(rules, found)?;
-    wrong.is_empty().then_some(GatewayRoute { parents, hostnames, rules })
+    let uses_default_gateways = defaults.unwrap_or(false);
+    wrong.is_empty().then_some(GatewayRoute { parents, uses_default_gateways, hostnames, rules })
 }
 
 /// Decodes a list. Entries that do not decode are reported as faults and unset; entries over the limit are reported and

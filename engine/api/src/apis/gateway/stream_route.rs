@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::default_scope::USE_DEFAULT_GATEWAYS;
 use super::filter::RouteFilter;
 use super::references::BackendRef;
 use super::route::{self, RouteRule};
@@ -59,6 +60,7 @@ pub(in crate::apis) fn decode_port(mut document: Value, found: &mut Found) -> Op
     // Connections without TLS, and datagrams, have no server name.
     let spec = document.get_mut("spec").and_then(Value::as_object_mut);
     let hostnames = spec.and_then(|spec| spec.remove_entry("hostnames"));
-    let wrong = found.unknown_in_spec(hostnames.iter().map(|(name, _)| name), &["parentRefs", "rules"]);
+    let known = ["parentRefs", "rules", USE_DEFAULT_GATEWAYS];
+    let wrong = found.unknown_in_spec(hostnames.iter().map(|(name, _)| name), &known);
     decode_tls(document, found).filter(|_| wrong.is_empty())
 }

@@ -63,9 +63,10 @@ pub(super) fn delegates(object: &Object, backends: &[BackendRef]) -> bool {
         && backends.iter().any(|reference| RouteSelection::of(reference, &object.key.namespace).is_some())
 }
 
-/// Returns whether a route names a parent other than an HTTPRoute: then no rule can delegate to it.
+/// Returns whether a route uses default Gateways, or names a parent other than an HTTPRoute: then no rule can delegate to
+/// it, whichever Gateways exist.
 fn is_attached(route: &impl RouteView) -> bool {
-    route.parents().iter().any(|reference| !names_route(reference))
+    route.uses_default_gateways() || route.parents().iter().any(|reference| !names_route(reference))
 }
 
 /// Returns whether a route accepts requests from another one: its parentRefs name it, or there are none.

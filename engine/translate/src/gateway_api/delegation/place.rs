@@ -19,7 +19,7 @@ use super::super::route::{contested, outcomes, places};
 use super::super::rule::Outcome;
 use super::super::{claims, today};
 use super::given::{GivenRequests, PreparedMatches};
-use crate::outcome::claims::{Claims, Parent, names_route};
+use crate::outcome::claims::{Claims, Parent, ParentOrigin, names_route};
 use crate::outcome::delegation::{Delegated, RouteDelegation};
 use crate::outcome::route::{Places, RoutePlan};
 use crate::overlay::ClosedSections;
@@ -112,11 +112,12 @@ impl RoutesBelow {
             port: None,
         });
         let index = written.iter().position(|known| *known == reference).unwrap_or(written.len() + self.parents.len());
+        let origin = ParentOrigin::ParentRef(index);
         for parent in parents {
             let at = (above.clone(), parent.gateway.clone());
             let known = self.parents.entry(at).or_insert_with(|| Parent {
                 reference: reference.clone(),
-                index,
+                origin,
                 attachments: Vec::new(),
                 set: None,
                 ..parent.clone()
@@ -224,11 +225,16 @@ impl RoutesBelow {
                     above.namespaced_name()
                 );
                 // A rule can select routes that are meant for others: only a route that names its parent misses it.
-                if written.get(parent.index).is_none_or(|reference| *reference != parent.reference) {
+                if !written.contains(&parent.reference) {
                     continue;
                 }
-                let field = at("spec.parentRefs", parent.index);
-                plan.faults.push(Fault::new(&object.key, Class::Referential, field, "NoMatchingParent", &message));
+                plan.faults.push(Fault::new(
+                    &object.key,
+                    Class::Referential,
+                    parent.field(),
+                    "NoMatchingParent",
+                    &message,
+                ));
                 parent.accepted = Condition::new("Accepted", false, "NoMatchingParent", message);
                 parent.attachments.clear();
             }
