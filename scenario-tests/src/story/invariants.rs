@@ -24,8 +24,20 @@ const WAIT_MS_MAX: u64 = 120_000;
 fn new_engine(stage: &StoryStage) -> Engine {
     let mut engine = Engine::new(stage.settings.clone());
     let ports = Event::PortsTaken(stage.taken.clone());
-    engine.handle(std::iter::once(ports).chain(stage.objects.values().cloned()).collect());
+    let objects = stage.objects.values().map(|event| with_scope(stage, event.clone()));
+    engine.handle(std::iter::once(ports).chain(objects).collect());
     engine
+}
+
+/// Adds the default scope that is in effect to a Gateway of which the scope cannot be read: the new engine cannot know the
+/// versions before.
+fn with_scope(stage: &StoryStage, mut event: Event) -> Event {
+    if let Event::Applied(object, _) = &mut event
+        && let Some(served) = stage.engine.as_ref().and_then(|engine| engine.objects().get(&object.key))
+    {
+        object.body.keep_scope(&served.body);
+    }
+    event
 }
 
 /// Returns the resources of Envoys that differ from the configuration of a new engine.
