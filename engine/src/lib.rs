@@ -15,7 +15,6 @@ extern crate self as holdfast_engine;
 pub mod engine;
 pub mod health;
 pub mod identity;
-pub mod leadership;
 pub mod report;
 pub mod review;
 // A part of it is used by tests of other packages only.
@@ -25,4 +24,3 @@ pub mod review;
 mod testing;
 #[cfg(test)]
 mod tests;
-pub mod watching;

@@ -128,6 +128,15 @@ impl FromStr for SecretName {
     }
 }
 
+/// Parses a name that is a DNS label.
+pub(crate) fn label(text: &str) -> Result<String, String> {
+    let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if text.is_empty() || text.len() > NAME_BYTES_MAX || !text.bytes().all(legal) {
+        return Err("the name may contain only lower-case letters, digits and '-'".into());
+    }
+    Ok(text.to_owned())
+}
+
 /// Splits `namespace/name` and checks both parts.
 fn namespaced(text: &str) -> Option<(&str, &str)> {
     let good = |part: &str| {

@@ -1,6 +1,7 @@
-//! Recording of events about objects and Gateways: in standalone mode to the log.
+//! Recording of events about objects and Gateways: to the log, and with an API server also there.
 
 use holdfast_engine::report::events::{FallbackEvent, Reason, Regarding};
+use holdfast_kubernetes::recorder::KubernetesRecorder;
 
 /// Maximum number of log lines for one change; further events are only counted.
 const LOGGED_EVENTS_MAX: usize = 50;
@@ -27,6 +28,13 @@ impl EventRecorder for LogRecorder {
         for FallbackEvent { reason, regarding, note } in in_other_lines {
             tracing::debug!(%reason, ?regarding, "{note}");
         }
+    }
+}
+
+impl EventRecorder for KubernetesRecorder {
+    fn record(&mut self, events: &[FallbackEvent]) {
+        LogRecorder.record(events);
+        self.write(events);
     }
 }
 

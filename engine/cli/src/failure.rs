@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+use holdfast_kubernetes::client::ClientError;
+use holdfast_kubernetes::listing::ListError;
+
 /// The reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -29,5 +32,17 @@ impl Failure {
             Self::Undetermined(_) => ExitCode::from(3),
             Self::Runtime(_) => ExitCode::from(1),
         }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<ListError> for Failure {
+    fn from(error: ListError) -> Self {
+        Self::Undetermined(error.to_string())
     }
 }

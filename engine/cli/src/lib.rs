@@ -18,7 +18,6 @@ mod explain;
 pub mod failure;
 mod finding;
 mod headings;
-pub mod kubernetes;
 mod lines;
 pub mod log;
 mod log_tail;

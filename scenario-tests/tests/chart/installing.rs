@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail, ensure};
-use holdfast_cli::kubernetes::rights::{PermissionScope, rights};
+use holdfast_kubernetes::rights::{PermissionScope, rights};
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::process::Process;
 use holdfast_scenario_tests::{Story, World, binary, stories, until};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use holdfast_cli::kubernetes::rights::{PermissionScope, rights};
+use holdfast_kubernetes::rights::{PermissionScope, rights};
 use holdfast_scenario_tests::{Story, World, stories};
 use serde_json::Value;
 

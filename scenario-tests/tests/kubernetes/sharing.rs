@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use holdfast_cli::kubernetes::rights::{PermissionScope, rights};
+use holdfast_kubernetes::rights::{PermissionScope, rights};
 use holdfast_scenario_tests::fleet::{FleetEnvoy, RunningEnvoy};
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::process;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use holdfast_engine::engine::Event;
-use holdfast_engine::watching::DeletionGuard;
+use holdfast_kubernetes::watching::DeletionGuard;
 
 use super::files::Signature;
 use super::read::REST;

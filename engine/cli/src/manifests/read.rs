@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Source;
 use holdfast_engine::engine::Event;
-use holdfast_engine::watching::DeletionGuard;
 use holdfast_graph::ObjectKey;
+use holdfast_kubernetes::watching::DeletionGuard;
 
 use super::definitions::{Definitions, ManifestPlace};
 use super::entry::{KeptOfManifest, ManifestContents, ManifestDocument, ManifestEntry, contents};

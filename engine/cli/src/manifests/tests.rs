@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use holdfast_api::object::Object;
 use holdfast_engine::engine::Event;
-use holdfast_engine::watching::DeletionGuard;
+use holdfast_kubernetes::watching::DeletionGuard;
 use tempfile::TempDir;
 
 use super::entry::OBJECT_BYTES_MAX;

@@ -18,7 +18,6 @@ mod running;
 mod settings;
 mod signals;
 pub(crate) mod silence;
-pub mod sources;
 mod watchdog;
 pub mod watched;
 

@@ -4,8 +4,17 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use holdfast_api::settings::Settings;
+use holdfast_api::watch_problem::WatchProblem;
 use holdfast_engine::engine::Event;
-use holdfast_engine::watching::DeletionGuard;
+use holdfast_kubernetes::denials::Denials;
+use holdfast_kubernetes::leader::{Leader, Leadership};
+use holdfast_kubernetes::planes::DataPlanes;
+use holdfast_kubernetes::recorder::KubernetesRecorder;
+use holdfast_kubernetes::sources::Sources;
+use holdfast_kubernetes::statuses::Statuses;
+use holdfast_kubernetes::token_keys::ServerKeys;
+use holdfast_kubernetes::watching::DeletionGuard;
+use holdfast_kubernetes::{Means, WatchReading};
 use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -14,16 +23,8 @@ use crate::admin::metrics::Metrics;
 use crate::commands::run::RunArgs;
 use crate::data::DataDir;
 use crate::failure::Failure;
-use crate::kubernetes::denials::Denials;
-use crate::kubernetes::leader::{Leader, Leadership};
-use crate::kubernetes::planes::DataPlanes;
-use crate::kubernetes::recorder::KubernetesRecorder;
-use crate::kubernetes::statuses::Statuses;
-use crate::kubernetes::token_keys::ServerKeys;
-use crate::kubernetes::{self, Means};
 use crate::manifests::watch::{Waker, Woken};
-use crate::manifests::{self, Incarnations, ManifestReading, Manifests, Readings, Root};
-use crate::serve::sources::Sources;
+use crate::manifests::{self, Incarnations, ManifestReading, Manifests, Problem, Readings, Root};
 
 /// Maximum number of characters of the Pod's or host's name in the Lease and in Events.
 const REPLICA_NAME_CHARS_MAX: usize = 100;
@@ -81,7 +82,7 @@ impl Objects {
         let (denials, gauge) = (Denials::default(), metrics.leader.clone());
         let pulse = metrics.inputs.pulse(API_SERVER);
         let (leader, leadership) =
-            Leader::new(client.clone(), namespace, name, me.clone(), gauge, denials.clone(), pulse);
+            Leader::new(client.clone(), namespace, name, me.clone(), gauge, denials.clone(), move || pulse.beat());
         let controller = settings.controller_name.to_string();
         Ok(Some(ApiWriters {
             statuses: Statuses::start(client.clone(), controller, leadership.clone(), denials.clone()),
@@ -109,7 +110,7 @@ impl Objects {
             (Objects::Kubernetes(client), Some(writers)) if settings.provision => {
                 let namespaces = &args.kubernetes.watch_namespaces;
                 let (planes, news) =
-                    DataPlanes::start(client, &args.provision, namespaces, writers.leadership.clone())?;
+                    DataPlanes::start(client, args.provision.options(), namespaces, writers.leadership.clone())?;
                 Ok((Some(planes), news))
             }
             // A channel without a sender yields nothing.
@@ -127,20 +128,35 @@ impl Objects {
         readings: mpsc::Sender<ManifestReading>,
         wake: (Waker, Woken),
     ) -> anyhow::Result<()> {
+        let guard = DeletionGuard::new(args.kubernetes.mass_delete_guard.is_on());
         match self {
-            Objects::Kubernetes(client) => kubernetes::start(&client, &args.kubernetes, means, readings),
+            Objects::Kubernetes(client) => {
+                holdfast_kubernetes::start(&client, &args.kubernetes.watch_namespaces, guard, means, readings);
+            }
             Objects::Manifests(roots) => {
                 let incarnations =
                     Incarnations::open(data.path()).with_context(|| format!("--data-dir {}", data.path().display()))?;
                 let folders: Vec<_> = roots.iter().map(|root| root.path.display().to_string()).collect();
                 tracing::info!(manifests = folders.join(" "), "reads manifests");
                 let pulse = metrics.inputs.pulse(FILES);
-                let guard = DeletionGuard::new(args.kubernetes.mass_delete_guard.is_on());
                 let manifests = Manifests::new(roots, incarnations, Readings::Repeated).guarded(guard);
                 manifests::watch::start(manifests, readings, pulse, wake).context("cannot start")?;
             }
         }
         Ok(())
+    }
+}
+
+impl From<WatchReading> for ManifestReading {
+    fn from(reading: WatchReading) -> Self {
+        let problem = |WatchProblem { of, message, .. }: WatchProblem| Problem::of_file(of, message);
+        Self {
+            events: reading.events,
+            problems: reading.problems.into_iter().map(problem).collect(),
+            roots: "the API server".into(),
+            objects: reading.objects,
+            ..Self::default()
+        }
     }
 }
 

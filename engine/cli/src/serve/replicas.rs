@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use holdfast_engine::engine::Event;
+use holdfast_kubernetes::leader::Leadership;
+use holdfast_kubernetes::secrets::{OWNER_BYTES_MAX, SecretBucket};
 use holdfast_store::shards::Bucket;
 use holdfast_store::{Digest, Options};
 use tokio::sync::mpsc;
@@ -15,8 +17,6 @@ use crate::admin::metrics::Metrics;
 use crate::commands::run::RunArgs;
 use crate::data::DataDir;
 use crate::failure::Failure;
-use crate::kubernetes::leader::Leadership;
-use crate::kubernetes::secrets::{OWNER_BYTES_MAX, SecretBucket};
 use crate::shared::Sharing;
 use crate::shared::folder::FolderBucket;
 use crate::shared::task::{Leads, SharingTask};

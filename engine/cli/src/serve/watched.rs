@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use holdfast_api::ledger::Ledger;
+use holdfast_kubernetes::leader::Leadership;
+use holdfast_kubernetes::sources::Sources;
 use holdfast_xds::Reachable;
 
-use super::sources::Sources;
 use crate::data::{OpenedFolder, write_private};
-use crate::kubernetes::leader::Leadership;
 use crate::store::not_opened::NotOpened;
 
 /// The file of the dates, in the data folder.

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use futures::future::BoxFuture;
 use holdfast_engine::identity::keys::VerificationKeys;
+use holdfast_kubernetes::token_keys::ServerKeys;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -36,6 +37,12 @@ impl KeySetSource for FileKeys {
                 .await
                 .context("cannot read")?
         })
+    }
+}
+
+impl KeySetSource for ServerKeys {
+    fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>>> {
+        Box::pin(ServerKeys::fetch(self))
     }
 }
 

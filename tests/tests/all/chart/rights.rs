@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use holdfast_cli::kubernetes::rights::{PermissionScope, Right, rights};
+use holdfast_kubernetes::rights::{PermissionScope, Right, rights};
 
 use super::{path, yaml};
 
 const HEAD: &str = "# Rules of the chart's roles. Made from the list of kinds and of what is done with them, in\n\
-                    # engine/cli/src/kubernetes/rights.rs; a test compares.\n";
+                    # engine/kubernetes/src/rights.rs; a test compares.\n";
 
 /// Returns rules, each for all resources with the same group and verbs.
 fn rules(rights: &[Right]) -> String {

@@ -9,7 +9,7 @@ use super::{code, files, none, shown, top};
 
 /// The arrows of `docs/architecture.md`: each crate with its folder, and the crates of this repository that it may use.
 /// A crate of the engine may use the crates of the engine before it.
-const ARROWS: [(&str, &str, &[&str]); 11] = [
+const ARROWS: [(&str, &str, &[&str]); 12] = [
     ("graph", "graph", &[]),
     ("store", "store", &["graph"]),
     ("xds", "xds", &["graph"]),
@@ -20,10 +20,11 @@ const ARROWS: [(&str, &str, &[&str]); 11] = [
     ("fallback", "engine/fallback", &["graph", "store", "xds", "check", "api", "envoy", "translate"]),
     ("engine", "engine", &["graph", "store", "xds", "check", "api", "envoy", "translate", "fallback"]),
     ("probe", "engine/probe", &["xds", "envoy", "fallback"]),
+    ("kubernetes", "engine/kubernetes", &["graph", "store", "xds", "api", "envoy", "translate", "engine"]),
     (
         "cli",
         "engine/cli",
-        &["graph", "store", "xds", "check", "api", "envoy", "translate", "fallback", "engine", "probe"],
+        &["graph", "store", "xds", "check", "api", "envoy", "translate", "fallback", "engine", "probe", "kubernetes"],
     ),
 ];
 

@@ -6,10 +6,15 @@ use regex::Regex;
 use super::{code, files, none, shown};
 
 /// The crates of the program's shell, which perform I/O.
-const SHELL: [&str; 2] = ["engine/cli/", "engine/probe/"];
+const SHELL: [&str; 3] = ["engine/cli/", "engine/kubernetes/", "engine/probe/"];
 
 /// Files of these crates that decide something all the same, and perform no I/O.
-const PURE: [&str; 6] = [
+const PURE: [&str; 11] = [
+    "engine/kubernetes/src/leadership.rs",
+    "engine/kubernetes/src/rights.rs",
+    "engine/kubernetes/src/series.rs",
+    "engine/kubernetes/src/watching/",
+    "engine/kubernetes/src/written.rs",
     "engine/probe/src/batch.rs",
     "engine/probe/src/course.rs",
     "engine/probe/src/push.rs",

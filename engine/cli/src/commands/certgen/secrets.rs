@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use holdfast_kubernetes::client;
+use holdfast_kubernetes::leader::within;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams};
@@ -16,8 +18,6 @@ use tokio::runtime::Runtime;
 
 use super::shelf::{Shelf, ShelfContents};
 use crate::failure::Failure;
-use crate::kubernetes::client;
-use crate::kubernetes::leader::within;
 
 /// The type of Secrets with a certificate and its key.
 pub(super) const TLS: &str = "kubernetes.io/tls";

@@ -3,6 +3,7 @@
 //! Only the field `caBundle` is written; everything else in the object belongs to its owner.
 
 use anyhow::{Context, Result, bail};
+use holdfast_kubernetes::leader::within;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::Error;
@@ -10,7 +11,6 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 use super::secrets::{AS, Secrets};
-use crate::kubernetes::leader::within;
 
 /// Sets the authorities of every webhook of a configuration. Returns a line for the report if it was changed.
 ///

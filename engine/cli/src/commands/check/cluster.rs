@@ -7,13 +7,13 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Args;
 use holdfast_api::settings::Settings;
+use holdfast_kubernetes::{client, listing};
 use serde::Serialize;
 
 use crate::applied::ClusterObjects;
+use crate::arguments::label;
 use crate::failure::Failure;
 use crate::headings;
-use crate::kubernetes::arguments::label;
-use crate::kubernetes::{client, listing};
 use crate::settings::TranslationArgs;
 
 /// The cluster to check.
@@ -55,7 +55,7 @@ impl ClusterArgs {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
         let listing = runtime.block_on(async {
             let client = client::client(Some(kubeconfig), self.kube_context.as_deref()).await?;
-            listing::list(&client, &self.watch_namespaces).await
+            Ok::<_, Failure>(listing::list(&client, &self.watch_namespaces).await?)
         })?;
         let (kubeconfig, objects) = (kubeconfig.display().to_string(), listing.objects.len());
         Ok(Some((ClusterSummary { kubeconfig, objects, absent: listing.absent }, listing.objects)))

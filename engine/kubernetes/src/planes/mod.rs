@@ -3,37 +3,60 @@
 //! [`owned`] watches the existing objects, [`writer`] applies those that differ. Objects of others are never changed,
 //! whatever their name. Only the leader writes; every replica knows the addresses.
 
-pub mod arguments;
-pub(super) mod owned;
+pub(crate) mod owned;
 mod writer;
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
 use holdfast_engine::engine::Event;
-use holdfast_envoy::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
+use holdfast_envoy::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES, ServerAddress};
 use holdfast_translate::provision::{DataPlane, Operator};
 use holdfast_xds::connection::Protocol;
 use kube::Client;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
-use self::arguments::ProvisionArgs;
 use self::owned::Owned;
 use self::writer::Writer;
-use crate::kubernetes::leader::Leadership;
+use crate::leader::Leadership;
 
 /// Maximum number of waiting reports about data planes.
 const DATA_PLANE_REPORTS_MAX: usize = 16;
 /// Maximum size of the file of authorities, in bytes.
 const AUTHORITIES_BYTES_MAX: u64 = 1 << 18;
 
+/// The options that all data planes have in common.
+#[derive(Clone, Debug)]
+pub struct DataPlaneOptions {
+    /// The image of Envoy, unless parameters name one.
+    pub image: String,
+    /// The image of Holdfast for a container that drains the Envoy; `None` without such a container.
+    pub drain_image: Option<String>,
+    /// The audience of the tokens by which the Envoys authenticate.
+    pub token_audience: String,
+    /// The address of the xDS server for the Envoys.
+    pub xds: ServerAddress,
+    /// The file (PEM) of the authorities by which the Envoys verify the xDS server.
+    pub authorities: Option<PathBuf>,
+}
+
+impl DataPlaneOptions {
+    /// The name in the certificate of the xDS server.
+    fn xds_server_name(&self) -> String {
+        match &self.xds {
+            ServerAddress::Tcp(host, _) => host.clone(),
+            ServerAddress::Unix(_) => String::new(),
+        }
+    }
+}
+
 /// The desired state.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// The data planes of our Gateways.
     planes: Vec<DataPlane>,
     /// UIDs of Gateways of another controller.
@@ -42,7 +65,7 @@ pub(super) struct Wanted {
 
 /// Receives the desired state; only the newest counts.
 #[derive(Debug)]
-pub(crate) struct DataPlanes(watch::Sender<Option<Wanted>>);
+pub struct DataPlanes(watch::Sender<Option<Wanted>>);
 
 impl DataPlanes {
     /// Starts to maintain data planes in these namespaces, or in all if none is named. Reports about their state arrive
@@ -50,22 +73,22 @@ impl DataPlanes {
     ///
     /// # Errors
     /// Returns an error if a file that a flag names cannot be read.
-    pub(crate) fn start(
+    pub fn start(
         client: &Client,
-        args: &ProvisionArgs,
+        options: DataPlaneOptions,
         namespaces: &[String],
         leadership: Leadership,
     ) -> anyhow::Result<(Self, mpsc::Receiver<Vec<Event>>)> {
         let (wanted, receiver) = watch::channel(None);
         let (news, events) = mpsc::channel(DATA_PLANE_REPORTS_MAX);
         let owned = Owned::watch(client, namespaces);
-        let plan = DataPlaneInputs::new(args)?;
+        let plan = DataPlaneInputs::new(options)?;
         tokio::spawn(Writer::new(client.clone(), plan, owned, leadership, news).run(receiver));
         Ok((Self(wanted), events))
     }
 
     /// Sets the desired state.
-    pub(crate) fn want(&self, planes: Vec<DataPlane>, others: Vec<Arc<str>>) {
+    pub fn want(&self, planes: Vec<DataPlane>, others: Vec<Arc<str>>) {
         let wanted = Some(Wanted { planes, others });
         self.0.send_if_modified(|known| {
             let is_new = *known != wanted;
@@ -78,25 +101,25 @@ impl DataPlanes {
 /// The inputs that all data planes have in common.
 struct DataPlaneInputs {
     operator: Operator,
-    args: ProvisionArgs,
+    options: DataPlaneOptions,
 }
 
 impl DataPlaneInputs {
-    fn new(args: &ProvisionArgs) -> anyhow::Result<Self> {
+    fn new(options: DataPlaneOptions) -> anyhow::Result<Self> {
         let operator = Operator {
-            image: args.provision_image.clone(),
-            drain_image: args.provision_drain_image.clone(),
-            token_audience: args.provision_token_audience.clone(),
-            server_name: args.xds_server_name(),
-            authorities: args.provision_xds_authorities.as_deref().map(read).transpose()?,
+            image: options.image.clone(),
+            drain_image: options.drain_image.clone(),
+            token_audience: options.token_audience.clone(),
+            server_name: options.xds_server_name(),
+            authorities: options.authorities.as_deref().map(read).transpose()?,
         };
-        Ok(Self { operator, args: args.clone() })
+        Ok(Self { operator, options })
     }
 
     /// Reads the authorities again: new authorities reach Envoys before they sign anything. An unreadable file changes
     /// nothing.
     fn mark_dirty(&mut self) {
-        let Some(path) = &self.args.provision_xds_authorities else { return };
+        let Some(path) = &self.options.authorities else { return };
         match read(path) {
             Ok(authorities) if self.operator.authorities.as_ref() != Some(&authorities) => {
                 tracing::info!("the certificate authorities of the xDS server have changed; Envoys receive them");
@@ -118,7 +141,7 @@ impl DataPlaneInputs {
             gateway: plane.gateway.namespaced_name(),
             // Each Pod has its own.
             node_id: String::new(),
-            xds: self.args.xds_address(),
+            xds: self.options.xds.clone(),
             // The credentials belong to the Pods, and are added there.
             credentials: None,
             admin: None,

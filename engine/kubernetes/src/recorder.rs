@@ -17,10 +17,9 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::denials::Denials;
-use super::leader::{Leadership, within};
-use super::series::{EventForm, Same, Series};
-use crate::events::{EventRecorder, LogRecorder};
+use crate::denials::Denials;
+use crate::leader::{Leadership, within};
+use crate::series::{EventForm, Same, Series};
 
 /// Maximum number of events that wait to be written; further events are only in the log.
 const WAITING_EVENTS_MAX: usize = 1024;
@@ -37,10 +36,9 @@ const INSTANCE_CHARS_MAX: usize = 128;
 /// The reporting controller.
 const CONTROLLER: &str = "holdfast.dev/gateway-controller";
 
-/// Writes events to the API server, and to the log.
-pub(crate) struct KubernetesRecorder {
+/// Writes events to the API server.
+pub struct KubernetesRecorder {
     events: mpsc::Sender<PendingEvent>,
-    log: LogRecorder,
     pod: Option<ObjectReference>,
 }
 
@@ -54,7 +52,7 @@ struct PendingEvent {
 impl KubernetesRecorder {
     /// Starts to write. The Pod is the one that `POD_NAME`, `POD_NAMESPACE` and `POD_UID` name; `me` is the reporting
     /// instance.
-    pub(crate) fn start(client: Client, leadership: Leadership, me: &str, denials: Denials) -> Self {
+    pub fn start(client: Client, leadership: Leadership, me: &str, denials: Denials) -> Self {
         let (events, waiting) = mpsc::channel(WAITING_EVENTS_MAX);
         let writer = EventWriter {
             client,
@@ -67,17 +65,15 @@ impl KubernetesRecorder {
             failing: false,
         };
         tokio::spawn(writer.run(waiting));
-        Self { events, log: LogRecorder, pod: pod() }
+        Self { events, pod: pod() }
     }
-}
 
-impl EventRecorder for KubernetesRecorder {
-    fn record(&mut self, events: &[FallbackEvent]) {
-        self.log.record(events);
+    /// Writes new events, as far as there is room for them in the queue.
+    pub fn write(&self, events: &[FallbackEvent]) {
         for event in events {
             let Some(regarding) = self.reference(&event.regarding) else { continue };
             let note = shortened(&event.note);
-            // If the queue is full, the event is only in the log.
+            // If the queue is full, the event is left out: the caller logs every event.
             let _ = self.events.try_send(PendingEvent { reason: event.reason, note, regarding });
         }
     }

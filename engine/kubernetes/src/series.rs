@@ -9,15 +9,15 @@ const REMEMBERED_EVENTS_MAX: usize = 1024;
 
 /// The key of equal Events. It includes the note, since the note of the first Event is kept for all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Same {
-    pub(super) reason: String,
-    pub(super) regarding: String,
-    pub(super) note: String,
+pub(crate) struct Same {
+    pub(crate) reason: String,
+    pub(crate) regarding: String,
+    pub(crate) note: String,
 }
 
 /// The form in which an Event is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum EventForm {
+pub(crate) enum EventForm {
     /// A new Event.
     New,
     /// A repetition of the Event with this name, with the number of occurrences.
@@ -26,7 +26,7 @@ pub(super) enum EventForm {
 
 /// The Events that were written.
 #[derive(Debug, Default)]
-pub(super) struct Series {
+pub(crate) struct Series {
     written: BTreeMap<Same, WrittenEvent>,
 }
 
@@ -39,7 +39,7 @@ struct WrittenEvent {
 
 impl Series {
     /// The form in which an Event has to be written.
-    pub(super) fn form(&mut self, same: &Same, now_ms: u64) -> EventForm {
+    pub(crate) fn form(&mut self, same: &Same, now_ms: u64) -> EventForm {
         self.written.retain(|_, last| now_ms.saturating_sub(last.last_ms) <= REPEATED_WITHIN_MS);
         match self.written.get(same) {
             Some(last) => EventForm::Again { name: last.name.clone(), count: last.count.saturating_add(1) },
@@ -48,7 +48,7 @@ impl Series {
     }
 
     /// Records a written Event.
-    pub(super) fn record(&mut self, same: Same, name: String, count: i32, now_ms: u64) {
+    pub(crate) fn record(&mut self, same: Same, name: String, count: i32, now_ms: u64) {
         if self.written.len() >= REMEMBERED_EVENTS_MAX {
             let oldest = self.written.iter().min_by_key(|(_, last)| last.last_ms).map(|(same, _)| same.clone());
             oldest.map(|same| self.written.remove(&same));
@@ -57,7 +57,7 @@ impl Series {
     }
 
     /// Removes an Event that no longer exists.
-    pub(super) fn forget(&mut self, same: &Same) {
+    pub(crate) fn forget(&mut self, same: &Same) {
         self.written.remove(same);
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
+use holdfast_kubernetes::planes::DataPlaneOptions;
 
 use crate::arguments::ServerAddress;
 use crate::headings;
@@ -46,16 +47,19 @@ pub struct ProvisionArgs {
 }
 
 impl ProvisionArgs {
-    /// The name in the certificate of the xDS server.
-    pub(super) fn xds_server_name(&self) -> String {
-        match self.xds_address() {
-            ServerAddress::Tcp(host, _) => host,
-            ServerAddress::Unix(_) => String::new(),
+    /// The options that all data planes have in common.
+    pub(crate) fn options(&self) -> DataPlaneOptions {
+        DataPlaneOptions {
+            image: self.provision_image.clone(),
+            drain_image: self.provision_drain_image.clone(),
+            token_audience: self.provision_token_audience.clone(),
+            xds: self.xds_address(),
+            authorities: self.provision_xds_authorities.clone(),
         }
     }
 
     /// The address of the xDS server for Envoys.
-    pub(super) fn xds_address(&self) -> ServerAddress {
+    fn xds_address(&self) -> ServerAddress {
         let namespace = || std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());
         let default = || {
             let namespace = namespace().unwrap_or_else(|| NAMESPACE.into());

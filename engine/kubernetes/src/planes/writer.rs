@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use super::owned::{Kind, Owned, OwnedKey};
 use super::{DataPlaneInputs, Wanted};
-use crate::kubernetes::leader::Leadership;
+use crate::leader::Leadership;
 
 /// Minimum time between two writes.
 const PACE: Duration = Duration::from_millis(20);
@@ -29,7 +29,7 @@ const AFTER_ERROR: Duration = Duration::from_secs(5);
 /// Maximum number of characters of an error that are reported.
 const DATA_PLANE_ERROR_CHARS_MAX: usize = 400;
 
-pub(super) struct Writer {
+pub(crate) struct Writer {
     client: Client,
     plan: DataPlaneInputs,
     owned: Owned,
@@ -39,7 +39,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(
+    pub(crate) fn new(
         client: Client,
         plan: DataPlaneInputs,
         owned: Owned,
@@ -50,7 +50,7 @@ impl Writer {
     }
 
     /// Runs until the sender of the desired state is gone.
-    pub(super) async fn run(mut self, mut wanted: watch::Receiver<Option<Wanted>>) {
+    pub(crate) async fn run(mut self, mut wanted: watch::Receiver<Option<Wanted>>) {
         let mut again = Instant::now();
         loop {
             tokio::select! {

@@ -1,64 +1,84 @@
-//! Input in Kubernetes mode: the objects of an API server, listed, watched, and converted to events.
+//! Kubernetes mode: the objects of an API server, listed, watched, and converted to events; and everything that is
+//! written there: statuses, Events, the Lease, data planes, and the state that replicas share.
 //!
-//! The path of an object: [`watch`] lists and watches its kind and decodes it on arrival, [`holdfast_engine::watching`]
-//! decides whether the change is plausible, and [`forwarder`] forwards it once all was listed. Nothing here decides
-//! what is served.
+//! The path of an object: [`watch`] lists and watches its kind and decodes it on arrival, [`watching`] decides whether
+//! the change is plausible, and [`forwarder`] forwards it once all was listed. Nothing here decides what is served.
+//!
+//! Flags belong to the program; this crate has the options that they set.
 
-pub mod arguments;
 pub mod client;
-pub(crate) mod denials;
-pub mod forwarder;
-pub(crate) mod leader;
-pub(crate) mod listing;
+pub mod denials;
+mod forwarder;
+pub mod leader;
+pub mod leadership;
+pub mod listing;
 pub mod planes;
 mod pulse;
-pub(crate) mod recorder;
+pub mod recorder;
 mod rest;
 pub mod rights;
-pub(crate) mod secrets;
+pub mod secrets;
 mod series;
 mod served;
-pub(crate) mod statuses;
+pub mod sources;
+pub mod statuses;
 pub mod token_keys;
 mod watch;
+pub mod watching;
 mod written;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_api::apis::{KINDS, ResourceScope};
-use holdfast_engine::watching::{DeletionGuard, Watching};
+use holdfast_api::watch_problem::WatchProblem;
+use holdfast_engine::engine::Event;
 use holdfast_graph::ObjectKey;
 use kube::Client;
 use prometheus::IntGaugeVec;
 use tokio::sync::mpsc;
 
-use self::arguments::KubernetesArgs;
 use self::denials::Denials;
 use self::forwarder::Forwarder;
+use self::sources::Sources;
 use self::watch::WatchTarget;
-use super::manifests::ManifestReading;
-use super::serve::sources::Sources;
+use self::watching::{DeletionGuard, Watching};
 
 /// Maximum number of watch events that wait; beyond it the watches wait too.
 const WATCH_EVENTS_MAX: usize = 4096;
 
 /// The inputs and outputs of watching, beside the API server.
-pub(crate) struct Means {
+pub struct Means {
     /// Objects that an earlier run knew.
-    pub(crate) remembered: BTreeSet<ObjectKey>,
+    pub remembered: BTreeSet<ObjectKey>,
     /// Missing permissions of other components than watches.
-    pub(crate) denials: Denials,
+    pub denials: Denials,
     /// The metric of problems, by kind and reason.
-    pub(crate) gauge: IntGaugeVec,
+    pub gauge: IntGaugeVec,
     /// The state of the inputs.
-    pub(crate) sources: Arc<Sources>,
+    pub sources: Arc<Sources>,
 }
 
-/// Watches every kind, until the receiver of readings is closed.
-pub(crate) fn start(client: &Client, args: &KubernetesArgs, means: Means, readings: mpsc::Sender<ManifestReading>) {
-    let watches = watches(&args.watch_namespaces);
-    let guard = DeletionGuard::new(args.mass_delete_guard.is_on());
+/// What the watches have reported since the last reading.
+#[derive(Debug)]
+pub struct WatchReading {
+    /// The changes.
+    pub events: Vec<Event>,
+    /// All problems of watches, and missing permissions.
+    pub problems: Vec<WatchProblem>,
+    /// The number of objects.
+    pub objects: usize,
+}
+
+/// Watches every kind, in these namespaces or in all, until the receiver of readings is closed.
+pub fn start<R: From<WatchReading> + Send + 'static>(
+    client: &Client,
+    namespaces: &[String],
+    guard: DeletionGuard,
+    means: Means,
+    readings: mpsc::Sender<R>,
+) {
+    let watches = watches(namespaces);
     let mut watching = Watching::new(watches.iter().map(WatchTarget::name), guard);
     let Means { remembered, denials, gauge, sources } = means;
     for (index, watch) in watches.iter().enumerate() {

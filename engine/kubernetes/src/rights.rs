@@ -6,7 +6,7 @@
 
 use holdfast_api::apis::{KINDS, ResourceScope};
 
-use super::{planes, served, token_keys};
+use crate::{planes, served, token_keys};
 
 /// The place in which a permission applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,29 +7,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_engine::engine::Event;
-use holdfast_engine::watching::WATCHED_OBJECTS_MAX;
 use holdfast_graph::ObjectKey;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::ApiResource;
 use kube::{Client, Error};
 use tokio::time::timeout;
 
-use super::watch::{PAGE, WatchTarget, cut, item};
-use super::{served, watches};
-use crate::failure::Failure;
+use crate::watch::{PAGE, WatchTarget, cut, item};
+use crate::watching::WATCHED_OBJECTS_MAX;
+use crate::{served, watches};
 
 /// Maximum duration of a request.
 const LIST_REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
 /// Maximum number of attempts of a list that expires before it is complete.
 const LIST_TRIES_MAX: usize = 3;
 
+/// The objects of an API server cannot be listed completely.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ListError(String);
+
 /// All objects of the kinds that Holdfast reads.
 #[derive(Debug, Default)]
-pub(crate) struct Listing {
+pub struct Listing {
     /// The objects, each as the event for the engine.
-    pub(crate) objects: BTreeMap<ObjectKey, Event>,
+    pub objects: BTreeMap<ObjectKey, Event>,
     /// The kinds that the API server does not serve, as `group/Kind`.
-    pub(crate) absent: BTreeSet<Arc<str>>,
+    pub absent: BTreeSet<Arc<str>>,
 }
 
 /// Lists every kind, in these namespaces or in all.
@@ -37,7 +41,7 @@ pub(crate) struct Listing {
 /// # Errors
 /// Returns an error if a kind cannot be listed: a part of the objects would make references to the other part appear
 /// broken.
-pub(crate) async fn list(client: &Client, namespaces: &[String]) -> Result<Listing, Failure> {
+pub async fn list(client: &Client, namespaces: &[String]) -> Result<Listing, ListError> {
     let mut listing = Listing::default();
     for target in watches(namespaces) {
         let resource = within(served::version(client, target.kind)).await.map_err(|error| failure(&target, &error))?;
@@ -47,7 +51,7 @@ pub(crate) async fn list(client: &Client, namespaces: &[String]) -> Result<Listi
         };
         list_kind(client, &target, &resource, &mut listing.objects).await.map_err(|error| failure(&target, &error))?;
         if listing.objects.len() > WATCHED_OBJECTS_MAX {
-            return Err(Failure::Undetermined(format!("the cluster has more than {WATCHED_OBJECTS_MAX} objects")));
+            return Err(ListError(format!("the cluster has more than {WATCHED_OBJECTS_MAX} objects")));
         }
     }
     Ok(listing)
@@ -91,10 +95,10 @@ async fn within<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T,
     timeout(LIST_REQUEST_TIME_MAX, request).await.unwrap_or_else(|_| Err(late()))
 }
 
-fn failure(target: &WatchTarget, error: &Error) -> Failure {
+fn failure(target: &WatchTarget, error: &Error) -> ListError {
     let message = match error {
         Error::Api(status) if status.code == 403 => format!("may not list {}: {}", target.name(), status.message),
         _ => format!("cannot list {}: {error}", target.name()),
     };
-    Failure::Undetermined(cut(&message))
+    ListError(cut(&message))
 }

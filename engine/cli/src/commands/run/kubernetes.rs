@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use holdfast_api::apis::decode::NAME_BYTES_MAX;
+use holdfast_kubernetes::client;
 use kube::Client;
 
-use super::client;
+use crate::arguments::label;
 use crate::failure::Failure;
 use crate::headings;
 
@@ -53,7 +53,7 @@ impl KubernetesArgs {
     /// # Errors
     /// Returns an error if there is no configuration, or it cannot be used.
     pub(crate) async fn client(&self) -> Result<Client, Failure> {
-        client::client(self.kubeconfig.as_deref(), self.kube_context.as_deref()).await
+        Ok(client::client(self.kubeconfig.as_deref(), self.kube_context.as_deref()).await?)
     }
 
     /// Namespace and name of the Lease.
@@ -76,13 +76,4 @@ impl Switch {
     pub fn is_on(self) -> bool {
         self == Switch::On
     }
-}
-
-/// Parses a name that is a DNS label.
-pub(crate) fn label(text: &str) -> Result<String, String> {
-    let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    if text.is_empty() || text.len() > NAME_BYTES_MAX || !text.bytes().all(legal) {
-        return Err("the name may contain only lower-case letters, digits and '-'".into());
-    }
-    Ok(text.to_owned())
 }

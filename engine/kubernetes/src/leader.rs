@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_engine::leadership::{Election, HELD_MS, LEADS_MS, LeaseRecord, LeaseStep, RENEW_MS};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -14,11 +13,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::denials::Denials;
-use crate::admin::input_metrics::Pulse;
+use crate::denials::Denials;
+use crate::leadership::{Election, HELD_MS, LEADS_MS, LeaseRecord, LeaseStep, RENEW_MS};
 
 /// Timeout of a request; together with [`LEADS_MS`] it is shorter than the lease duration.
-pub(super) const API_REQUEST_TIME_MAX: Duration = Duration::from_secs(4);
+pub(crate) const API_REQUEST_TIME_MAX: Duration = Duration::from_secs(4);
 /// The lease duration in the record, in seconds.
 const HELD_SECONDS: i32 = 15;
 
@@ -42,29 +41,29 @@ enum LeaderState {
 
 /// Whether this replica leads. Clones share the state.
 #[derive(Clone, Debug)]
-pub(crate) struct Leadership(watch::Receiver<LeaderState>);
+pub struct Leadership(watch::Receiver<LeaderState>);
 
 impl Leadership {
     /// Returns whether this replica leads at this moment.
-    pub(crate) fn leads(&self) -> bool {
+    pub fn leads(&self) -> bool {
         matches!(*self.0.borrow(), LeaderState::Leads(until) if Instant::now() < until)
     }
 
     /// Waits until the leadership changes; forever if it no longer can.
-    pub(super) async fn changed(&mut self) {
+    pub(crate) async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending().await
         }
     }
 
     /// Returns whether another replica led, and was alive, at the last change.
-    pub(super) fn follows(&self) -> bool {
+    pub(crate) fn follows(&self) -> bool {
         matches!(*self.0.borrow(), LeaderState::Follows(_))
     }
 }
 
 /// The leader election of this replica.
-pub(crate) struct Leader {
+pub struct Leader {
     api: Api<Lease>,
     name: String,
     me: Arc<str>,
@@ -73,21 +72,23 @@ pub(crate) struct Leader {
     renewals: u64,
     gauge: IntGauge,
     denials: Denials,
-    pulse: Pulse,
+    /// Is called for each answer of the API server.
+    on_answer: Box<dyn Fn() + Send + Sync>,
     started: Instant,
     failing: bool,
 }
 
 impl Leader {
-    /// The election for a Lease, and the handle that shows whether this replica leads.
-    pub(crate) fn new(
+    /// The election for a Lease, and the handle that shows whether this replica leads. `on_answer` is called for each
+    /// answer of the API server.
+    pub fn new(
         client: Client,
         namespace: &str,
         name: &str,
         me: Arc<str>,
         gauge: IntGauge,
         denials: Denials,
-        pulse: Pulse,
+        on_answer: impl Fn() + Send + Sync + 'static,
     ) -> (Self, Leadership) {
         let (state, leadership) = watch::channel(LeaderState::Unknown);
         let leader = Self {
@@ -99,7 +100,7 @@ impl Leader {
             renewals: 0,
             gauge,
             denials,
-            pulse,
+            on_answer: Box::new(on_answer),
             started: Instant::now(),
             failing: false,
         };
@@ -107,7 +108,7 @@ impl Leader {
     }
 
     /// Runs until the product ends, then releases the Lease.
-    pub(crate) fn start(mut self, mut ending: watch::Receiver<bool>) -> JoinHandle<()> {
+    pub fn start(mut self, mut ending: watch::Receiver<bool>) -> JoinHandle<()> {
         tokio::spawn(async move {
             loop {
                 let again = tokio::select! {
@@ -132,7 +133,7 @@ impl Leader {
         let outcome = self.look().await;
         // A rejected request is an answer too.
         if matches!(outcome, Ok(()) | Err(Error::Api(_))) {
-            self.pulse.beat();
+            (self.on_answer)();
         }
         self.publish();
         match outcome {
@@ -255,7 +256,7 @@ impl Leader {
 }
 
 /// The result of a request, with a timeout.
-pub(crate) async fn within<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+pub async fn within<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     timeout(API_REQUEST_TIME_MAX, request)
         .await
         .unwrap_or_else(|_| Err(Error::Service("the API server did not answer within 4 seconds".into())))

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// The statuses that were last written or read.
 #[derive(Debug, Default)]
-pub(super) struct WrittenStatuses {
+pub(crate) struct WrittenStatuses {
     /// The UID and the status; `None` where the status has to be read.
     by_object: BTreeMap<ObjectKey, Option<(Arc<str>, Value)>>,
     /// The object that was last looked at.
@@ -19,12 +19,12 @@ pub(super) struct WrittenStatuses {
 
 impl WrittenStatuses {
     /// Makes all statuses to be read again.
-    pub(super) fn forget_all(&mut self) {
+    pub(crate) fn forget_all(&mut self) {
         self.by_object.values_mut().for_each(|written| *written = None);
     }
 
     /// Makes the status of the next object to be read again. Returns whether there is one.
-    pub(super) fn forget_next(&mut self) -> bool {
+    pub(crate) fn forget_next(&mut self) -> bool {
         let after = self.looked_at.take().map_or(Bound::Unbounded, Bound::Excluded);
         let Some((key, written)) = self.by_object.range_mut((after, Bound::Unbounded)).next() else { return false };
         *written = None;
@@ -33,12 +33,12 @@ impl WrittenStatuses {
     }
 
     /// Adds an object with a status that has to be read.
-    pub(super) fn add(&mut self, key: &ObjectKey) {
+    pub(crate) fn add(&mut self, key: &ObjectKey) {
         self.by_object.entry(key.clone()).or_default();
     }
 
     /// Returns what has to be written: the statuses that differ, and the objects that have none any more.
-    pub(super) fn differing(&self, wanted: &[ObjectStatus]) -> Vec<(ObjectKey, Option<ObjectStatus>)> {
+    pub(crate) fn differing(&self, wanted: &[ObjectStatus]) -> Vec<(ObjectKey, Option<ObjectStatus>)> {
         let present: BTreeSet<&ObjectKey> = wanted.iter().map(|status| &status.object).collect();
         let gone = self.by_object.keys().filter(|key| !present.contains(key)).map(|key| (key.clone(), None));
         let is_current = |status: &ObjectStatus| {
@@ -50,7 +50,7 @@ impl WrittenStatuses {
     }
 
     /// Records that an object has this status, or none.
-    pub(super) fn record(&mut self, key: ObjectKey, status: Option<ObjectStatus>) {
+    pub(crate) fn record(&mut self, key: ObjectKey, status: Option<ObjectStatus>) {
         match status {
             Some(ObjectStatus { uid, status, .. }) => drop(self.by_object.insert(key, Some((uid, status)))),
             None => drop(self.by_object.remove(&key)),

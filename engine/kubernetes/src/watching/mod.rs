@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub use guard::{DENIED_MAX_MS, DeletionGuard};
 use holdfast_api::watch_problem::{WatchProblem, Why};
-use holdfast_fallback::event::Event;
+use holdfast_engine::engine::Event;
 use holdfast_graph::ObjectKey;
 pub use kind::WatchState;
 use kind::WatchedKind;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::watch_problem::Why;
+use holdfast_engine::engine::Event;
 use holdfast_graph::ObjectKey;
 
 use super::guard::{DENIED_MAX_MS, DeletionGuard};
 use super::{ListedObject, WatchEvent, WatchedObject};
-use crate::engine::Event;
 
 /// State of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

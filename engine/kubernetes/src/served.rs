@@ -10,11 +10,11 @@ use kube::{Client, Error};
 /// API groups that every API server has.
 const BUILT_IN: [&str; 2] = ["", "discovery.k8s.io"];
 /// The resource of CRDs.
-pub(super) const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
+pub(crate) const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
 
 /// The state of a kind's CRD.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Definition {
+pub(crate) enum Definition {
     /// The CRD exists, with this UID; empty if the UID is unknown.
     There(Arc<str>),
     /// The CRD is being removed, or does not exist.
@@ -23,7 +23,7 @@ pub(super) enum Definition {
 
 impl Definition {
     /// Returns whether the objects of this CRD were removed together with the CRD, given its current state.
-    pub(super) fn has_left(&self, now: &Definition) -> bool {
+    pub(crate) fn has_left(&self, now: &Definition) -> bool {
         match (self, now) {
             (_, Definition::Leaving) => true,
             (Definition::There(then), Definition::There(now)) => !then.is_empty() && !now.is_empty() && then != now,
@@ -37,7 +37,7 @@ impl Definition {
 ///
 /// # Errors
 /// Returns an error if the request fails.
-pub(super) async fn definition(client: &Client, kind: &Kind) -> Result<Definition, Error> {
+pub(crate) async fn definition(client: &Client, kind: &Kind) -> Result<Definition, Error> {
     if BUILT_IN.contains(&kind.group) {
         return Ok(Definition::There("".into()));
     }
@@ -75,7 +75,7 @@ async fn by_verbs(client: &Client, kind: &Kind) -> Result<Definition, Error> {
 ///
 /// # Errors
 /// Returns an error if the request fails.
-pub(super) async fn version(client: &Client, kind: &Kind) -> Result<Option<ApiResource>, Error> {
+pub(crate) async fn version(client: &Client, kind: &Kind) -> Result<Option<ApiResource>, Error> {
     for version in kind.versions {
         if !kind.group.is_empty() {
             let listed = client.list_api_group_resources(&format!("{}/{version}", kind.group)).await;

@@ -1,5 +1,8 @@
 //! `holdfast run`: its flags. [`serve`] is the main loop and everything that it opens.
 
+pub mod kubernetes;
+pub mod provision;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,11 +10,11 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 
+use self::kubernetes::KubernetesArgs;
+use self::provision::ProvisionArgs;
 use crate::arguments::{self, Switchable};
 use crate::cli::{EnvoyMode, LogFormat, ProbeMode};
 use crate::failure::Failure;
-use crate::kubernetes::arguments::KubernetesArgs;
-use crate::kubernetes::planes::arguments::ProvisionArgs;
 use crate::settings::TranslationArgs;
 use crate::store::key::StoreKeyArgs;
 use crate::webhook::arguments::WebhookArgs;

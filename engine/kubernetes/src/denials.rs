@@ -10,11 +10,11 @@ const DENIALS_MAX: usize = 100;
 
 /// The missing permissions; clones share one list.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Denials(Arc<Mutex<BTreeMap<Arc<str>, String>>>);
+pub struct Denials(Arc<Mutex<BTreeMap<Arc<str>, String>>>);
 
 impl Denials {
     /// Records a denied request: its subject, and a message that is equal each time.
-    pub(super) fn denied(&self, of: &str, message: &str) {
+    pub(crate) fn denied(&self, of: &str, message: &str) {
         let mut denials = self.lock();
         if denials.len() < DENIALS_MAX || denials.contains_key(of) {
             denials.insert(of.into(), message.to_owned());
@@ -22,12 +22,12 @@ impl Denials {
     }
 
     /// Records an allowed request.
-    pub(super) fn allowed(&self, of: &str) {
+    pub(crate) fn allowed(&self, of: &str) {
         self.lock().remove(of);
     }
 
     /// All missing permissions, in order.
-    pub(super) fn problems(&self) -> Vec<WatchProblem> {
+    pub(crate) fn problems(&self) -> Vec<WatchProblem> {
         let problem = |(of, message): (&Arc<str>, &String)| WatchProblem {
             of: of.clone(),
             why: Why::Denied,

@@ -7,7 +7,6 @@ use futures::StreamExt;
 use holdfast_api::apis::kinds;
 use holdfast_api::apis::{Decoded, Kind, ResourceScope, decode};
 use holdfast_engine::engine::Event;
-use holdfast_engine::watching::{ListedObject, WatchEvent, WatchedObject};
 use holdfast_graph::ObjectKey;
 use kube::api::{Api, DynamicObject, ListParams, PartialObjectMeta, TypeMeta};
 use kube::core::ApiResource;
@@ -16,15 +15,16 @@ use kube::{Client, Error};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::rest::{Rest, WATCH_PAUSE_MAX};
-use super::served::{self, Definition};
+use crate::rest::{Rest, WATCH_PAUSE_MAX};
+use crate::served::{self, Definition};
+use crate::watching::{ListedObject, WatchEvent, WatchedObject};
 
 /// Interval of requests for a kind that the API server does not serve, or for which the request failed.
 const RETRY_EVERY: Duration = WATCH_PAUSE_MAX;
 /// Maximum number of events that are processed at once; the CRD of their kind is checked once for all of them.
 const EVENTS_AT_ONCE: usize = 256;
 /// Page size of a list, in objects.
-pub(super) const PAGE: u32 = 500;
+pub(crate) const PAGE: u32 = 500;
 /// How long a streaming list may be silent before the list is read page by page: some servers begin a streaming list
 /// and never mark its end.
 const STREAMED_LIST_MAX: Duration = Duration::from_secs(20);
@@ -36,17 +36,17 @@ const SECRETS_READ: &str = "type!=helm.sh/release.v1,type!=holdfast.dev/shared-s
 const WATCH_ERROR_CHARS_MAX: usize = 300;
 
 /// The kind and namespace to watch.
-pub(super) struct WatchTarget {
-    pub(super) kind: &'static Kind,
-    pub(super) namespace: Option<Arc<str>>,
+pub(crate) struct WatchTarget {
+    pub(crate) kind: &'static Kind,
+    pub(crate) namespace: Option<Arc<str>>,
 }
 
 /// The channel on which a confirmation list is requested.
-pub(super) type ConfirmSender = mpsc::Sender<()>;
+pub(crate) type ConfirmSender = mpsc::Sender<()>;
 
 impl WatchTarget {
     /// `gateway.networking.k8s.io/HTTPRoute`, followed by the namespace if the watch is for one.
-    pub(super) fn name(&self) -> Arc<str> {
+    pub(crate) fn name(&self) -> Arc<str> {
         let Kind { group, kind, .. } = self.kind;
         let name = if group.is_empty() { (*kind).to_owned() } else { format!("{group}/{kind}") };
         self.namespace
@@ -55,13 +55,13 @@ impl WatchTarget {
     }
 
     /// Returns whether the watch covers this object.
-    pub(super) fn is_of(&self, key: &ObjectKey) -> bool {
+    pub(crate) fn is_of(&self, key: &ObjectKey) -> bool {
         let is_there = self.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace);
         *key.group == *self.kind.group && *key.kind == *self.kind.kind && is_there
     }
 
     /// The API of the objects.
-    pub(super) fn api(&self, client: &Client, resource: &ApiResource) -> Api<DynamicObject> {
+    pub(crate) fn api(&self, client: &Client, resource: &ApiResource) -> Api<DynamicObject> {
         match (&self.namespace, self.kind.scope) {
             (Some(namespace), ResourceScope::Namespaced) => Api::namespaced_with(client.clone(), namespace, resource),
             _ => Api::all_with(client.clone(), resource),
@@ -69,12 +69,12 @@ impl WatchTarget {
     }
 
     /// The field selector of lists and watches.
-    pub(super) fn fields(&self) -> Option<&'static str> {
+    pub(crate) fn fields(&self) -> Option<&'static str> {
         (self.kind.kind == kinds::SECRET).then_some(SECRETS_READ)
     }
 
     /// Watches until the receiver of watch events is closed.
-    pub(super) fn start(
+    pub(crate) fn start(
         self,
         index: usize,
         client: Client,
@@ -349,7 +349,7 @@ async fn next(events: &mut futures::stream::BoxStream<'_, Events>, streaming: bo
 }
 
 /// Decodes an object; `None` if it is not an object of the kind.
-pub(super) fn item(mut object: DynamicObject, resource: &ApiResource) -> Option<WatchedObject> {
+pub(crate) fn item(mut object: DynamicObject, resource: &ApiResource) -> Option<WatchedObject> {
     object.metadata.managed_fields = None;
     let uid = Arc::from(object.metadata.uid.as_deref().unwrap_or_default());
     let version = object.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
@@ -399,6 +399,6 @@ fn is_refusal(error: &watcher::Error, code: Option<u16>) -> bool {
 }
 
 /// The beginning of an error message.
-pub(super) fn cut(message: &str) -> String {
+pub(crate) fn cut(message: &str) -> String {
     message.chars().take(WATCH_ERROR_CHARS_MAX).collect()
 }

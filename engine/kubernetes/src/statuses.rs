@@ -17,10 +17,10 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::denials::Denials;
-use super::leader::{Leadership, within};
-use super::served;
-use super::written::WrittenStatuses;
+use crate::denials::Denials;
+use crate::leader::{Leadership, within};
+use crate::served;
+use crate::written::WrittenStatuses;
 
 /// Minimum time between two writes: ten per second.
 const PACE: Duration = Duration::from_millis(100);
@@ -32,18 +32,18 @@ const AFTER_DENIAL_MAX: Duration = Duration::from_secs(60);
 /// Interval at which the status of one object without events is checked.
 const LOOK_OVER: Duration = Duration::from_secs(1);
 /// Minimum interval between two collections of all statuses.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The field manager of written statuses.
 const FIELD_OWNER: &str = "holdfast.dev/gateway-controller";
 
 /// Receives the desired statuses; only the newest count.
 #[derive(Clone, Debug)]
-pub(crate) struct Statuses(watch::Sender<Vec<ObjectStatus>>);
+pub struct Statuses(watch::Sender<Vec<ObjectStatus>>);
 
 impl Statuses {
     /// Starts to write. `controller` is the name that marks our entries.
-    pub(crate) fn start(client: Client, controller: String, leadership: Leadership, denials: Denials) -> Self {
+    pub fn start(client: Client, controller: String, leadership: Leadership, denials: Denials) -> Self {
         let (sender, receiver) = watch::channel(Vec::new());
         let writer = StatusWriter {
             client,
@@ -61,7 +61,7 @@ impl Statuses {
     }
 
     /// Sets the statuses of all objects.
-    pub(crate) fn set(&self, statuses: Vec<ObjectStatus>) {
+    pub fn set(&self, statuses: Vec<ObjectStatus>) {
         self.0.send_replace(statuses);
     }
 }

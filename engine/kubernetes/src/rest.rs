@@ -6,11 +6,11 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::DefaultBackoff;
 
 /// Maximum wait: within this time a watch reconnects to an API server that is available again.
-pub(super) const WATCH_PAUSE_MAX: Duration = Duration::from_secs(5);
+pub(crate) const WATCH_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Increasing waits, up to [`WATCH_PAUSE_MAX`].
 #[derive(Default)]
-pub(super) struct Rest(DefaultBackoff);
+pub(crate) struct Rest(DefaultBackoff);
 
 impl Iterator for Rest {
     type Item = Duration;

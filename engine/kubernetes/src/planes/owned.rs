@@ -13,21 +13,21 @@ use kube::{Client, ResourceExt};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::kubernetes::rest::Rest;
+use crate::rest::Rest;
 
 /// A kind of created objects.
 #[derive(Debug)]
-pub(in crate::kubernetes) struct Kind {
-    pub(in crate::kubernetes) group: &'static str,
-    pub(super) version: &'static str,
-    pub(super) kind: &'static str,
-    pub(in crate::kubernetes) plural: &'static str,
+pub(crate) struct Kind {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) plural: &'static str,
     /// Whether objects of this kind are created only if parameters request them.
-    pub(super) optional: bool,
+    pub(crate) optional: bool,
 }
 
 /// All kinds of created objects.
-pub(in crate::kubernetes) const KINDS: [Kind; 6] = [
+pub(crate) const KINDS: [Kind; 6] = [
     Kind { group: "", version: "v1", kind: kinds::CONFIG_MAP, plural: "configmaps", optional: false },
     Kind { group: "", version: "v1", kind: kinds::SERVICE, plural: "services", optional: false },
     Kind { group: "", version: "v1", kind: "ServiceAccount", plural: "serviceaccounts", optional: false },
@@ -49,30 +49,30 @@ pub(in crate::kubernetes) const KINDS: [Kind; 6] = [
 ];
 
 impl Kind {
-    pub(super) fn resource(&self) -> ApiResource {
+    pub(crate) fn resource(&self) -> ApiResource {
         let named = GroupVersionKind::gvk(self.group, self.version, self.kind);
         ApiResource::from_gvk_with_plural(&named, self.plural)
     }
 
     /// The kind with this name.
-    pub(super) fn named(kind: &str) -> Option<&'static Kind> {
+    pub(crate) fn named(kind: &str) -> Option<&'static Kind> {
         KINDS.iter().find(|known| known.kind == kind)
     }
 }
 
 /// Kind, namespace and name.
-pub(super) type OwnedKey = (&'static str, String, String);
+pub(crate) type OwnedKey = (&'static str, String, String);
 
 /// All objects with our label.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Owned {
+pub(crate) struct Owned {
     objects: Arc<Mutex<BTreeMap<OwnedKey, Value>>>,
     changed: Arc<Notify>,
 }
 
 impl Owned {
     /// Starts to watch, in these namespaces or in all.
-    pub(super) fn watch(client: &Client, namespaces: &[String]) -> Self {
+    pub(crate) fn watch(client: &Client, namespaces: &[String]) -> Self {
         let owned = Self::default();
         for kind in &KINDS {
             let (resource, all) = (kind.resource(), namespaces.is_empty());
@@ -123,22 +123,22 @@ impl Owned {
     }
 
     /// Waits until an object changed.
-    pub(super) async fn changed(&self) {
+    pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }
 
     /// Returns an object.
-    pub(super) fn get(&self, key: &OwnedKey) -> Option<Value> {
+    pub(crate) fn get(&self, key: &OwnedKey) -> Option<Value> {
         self.lock().get(key).cloned()
     }
 
     /// Stores an object that the API server returned, before the watch event arrives.
-    pub(super) fn put(&self, key: OwnedKey, object: Value) {
+    pub(crate) fn put(&self, key: OwnedKey, object: Value) {
         self.lock().insert(key, object);
     }
 
     /// The objects that match.
-    pub(super) fn filter(&self, wanted: impl Fn(&OwnedKey, &Value) -> bool) -> Vec<(OwnedKey, Value)> {
+    pub(crate) fn filter(&self, wanted: impl Fn(&OwnedKey, &Value) -> bool) -> Vec<(OwnedKey, Value)> {
         let objects = self.lock();
         let found = objects.iter().filter(|(key, object)| wanted(key, object));
         found.map(|(key, object)| (key.clone(), object.clone())).collect()

@@ -8,7 +8,7 @@ use hyper::http::Request;
 use kube::{Client, Error};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::serve::sources::Sources;
+use crate::sources::Sources;
 
 /// Interval of the checks.
 const EVERY: Duration = Duration::from_secs(5);
@@ -18,7 +18,7 @@ const PULSE_ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 const PATH: &str = "/version";
 
 /// Checks until the product ends.
-pub(super) async fn watch(client: Client, sources: Arc<Sources>) {
+pub(crate) async fn watch(client: Client, sources: Arc<Sources>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     // No other owner is left: the process is ending.

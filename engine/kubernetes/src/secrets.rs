@@ -16,16 +16,16 @@ use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams, Precondit
 use kube::{Client, Error};
 use tokio::runtime::Handle;
 
-use super::leader::within;
+use crate::leader::within;
 
 /// The type of the Secrets, by which watches exclude them.
-pub(crate) const TYPE: &str = "holdfast.dev/shared-store";
+pub const TYPE: &str = "holdfast.dev/shared-store";
 /// The label of all these Secrets; its value is the owner.
 const LABEL: &str = "holdfast.dev/shared-store";
 /// The key of the blob in the data.
 const KEY: &str = "blob";
 /// Maximum length of the owner, in bytes: the limit of a label value. Owner and blob name form the name of a Secret.
-pub(crate) const OWNER_BYTES_MAX: usize = 63;
+pub const OWNER_BYTES_MAX: usize = 63;
 /// Names per page of a list, and limit in pages.
 const PAGE: u32 = 500;
 const SECRET_PAGES_MAX: usize = 4 * LEAVES_MAX / PAGE as usize;
@@ -40,7 +40,7 @@ const _: () = assert!(BLOB_BYTES_MAX <= 1024 * 1024);
 const SEPARATOR: &str = "-shared-";
 
 /// A bucket of Secrets.
-pub(crate) struct SecretBucket {
+pub struct SecretBucket {
     api: Api<Secret>,
     owner: String,
     runtime: Handle,
@@ -48,7 +48,7 @@ pub(crate) struct SecretBucket {
 
 impl SecretBucket {
     /// The Secrets of an owner in a namespace. Must be created in the runtime, and used from a thread that may block.
-    pub(crate) fn new(client: Client, namespace: &str, owner: &str) -> Self {
+    pub fn new(client: Client, namespace: &str, owner: &str) -> Self {
         Self { api: Api::namespaced(client, namespace), owner: owner.to_owned(), runtime: Handle::current() }
     }
 

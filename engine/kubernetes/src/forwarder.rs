@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use holdfast_api::watch_problem::WatchProblem;
 use holdfast_engine::engine::Event;
-use holdfast_engine::watching::{WatchEvent, Watching};
 use prometheus::IntGaugeVec;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-use super::denials::Denials;
-use super::watch::ConfirmSender;
-use crate::manifests::{ManifestReading, Problem};
-use crate::serve::sources::Sources;
+use crate::WatchReading;
+use crate::denials::Denials;
+use crate::sources::Sources;
+use crate::watch::ConfirmSender;
+use crate::watching::{WatchEvent, Watching};
 
 /// Interval of clock ticks, on which due confirmation lists are requested.
 const TICK: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ const GAP: Duration = Duration::from_millis(5);
 const LISTED_WITHIN: Duration = Duration::from_secs(15);
 
 /// The step between the watches and the main loop.
-pub(super) struct Forwarder {
+pub(crate) struct Forwarder {
     watching: Watching,
     confirm_senders: Vec<ConfirmSender>,
     denials: Denials,
@@ -35,7 +35,7 @@ pub(super) struct Forwarder {
 }
 
 impl Forwarder {
-    pub(super) fn new(
+    pub(crate) fn new(
         watching: Watching,
         confirm_senders: Vec<ConfirmSender>,
         denials: Denials,
@@ -50,10 +50,10 @@ impl Forwarder {
     }
 
     /// Runs until the receiver of readings is closed.
-    pub(super) async fn run(
+    pub(crate) async fn run<R: From<WatchReading>>(
         mut self,
         mut watch_events: mpsc::Receiver<(usize, WatchEvent)>,
-        readings: mpsc::Sender<ManifestReading>,
+        readings: mpsc::Sender<R>,
     ) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -92,8 +92,8 @@ impl Forwarder {
             if !ready && !self.watching.is_ready() {
                 if !awaited && self.started.elapsed() > LISTED_WITHIN {
                     awaited = true;
-                    for problem in reading_problems(&problems) {
-                        tracing::warn!("{problem}; until then the stored configuration is served");
+                    for WatchProblem { of, message, .. } in &problems {
+                        tracing::warn!("{of}: {message}; until then the stored configuration is served");
                     }
                 }
                 continue;
@@ -105,14 +105,9 @@ impl Forwarder {
                 events.push(Event::WatchProblems(problems.clone()));
             }
             ready = true;
-            let reading = ManifestReading {
-                events: std::mem::take(&mut events),
-                problems: reading_problems(&problems),
-                roots: "the API server".into(),
-                objects: self.watching.objects(),
-                ..ManifestReading::default()
-            };
-            if readings.send(reading).await.is_err() {
+            let reading =
+                WatchReading { events: std::mem::take(&mut events), problems, objects: self.watching.objects() };
+            if readings.send(reading.into()).await.is_err() {
                 return;
             }
             sleep(GAP).await;
@@ -131,8 +126,4 @@ impl Forwarder {
             self.gauge.with_label_values(&[about, why.name()]).inc();
         }
     }
-}
-
-fn reading_problems(problems: &[WatchProblem]) -> Vec<Problem> {
-    problems.iter().map(|problem| Problem::of_file(problem.of.clone(), problem.message.as_str())).collect()
 }
