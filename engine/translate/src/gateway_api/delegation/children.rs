@@ -254,17 +254,17 @@ fn delegations(
 }
 
 /// The matches of a route with rules that delegate.
-pub(super) struct DelegatingRoute<'a> {
+struct DelegatingRoute<'a> {
     above: &'a Object,
     /// The rules that can delegate.
     rules: BTreeMap<usize, &'a HttpRule>,
     /// The matches of all rules, in the order of their precedence.
-    pub(super) matches: Vec<(Precedence, Arc<Match>)>,
+    matches: Vec<(Precedence, Arc<Match>)>,
 }
 
 /// Returns the matches of a route with rules that delegate. Those of an earlier version yield where the desired version
 /// does not claim them, as the rules of the route itself do.
-pub(super) fn matches_of<'a>(above: &'a Object, desired: Option<&Object>, settings: &Settings) -> DelegatingRoute<'a> {
+fn matches_of<'a>(above: &'a Object, desired: Option<&Object>, settings: &Settings) -> DelegatingRoute<'a> {
     let today = desired.and_then(|desired| DesiredClaims::of(desired, settings));
     let mut all = DelegatingRoute { above, rules: BTreeMap::new(), matches: Vec::new() };
     let regexes = regexes(settings);

@@ -12,12 +12,11 @@ use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::settings::{Settings, body_for};
 use holdfast_envoy::model::containment::RequestSet;
-use holdfast_envoy::model::{Action, FixedResponse, Match};
+use holdfast_envoy::model::{Action, FixedResponse};
 use holdfast_graph::{ObjectKey, Origins};
 
 use super::super::rule::{Outcome, Place, ReadRule, answering, broken, not_enforced, reported};
 use super::super::{http, weighted::BACKENDS_MAX};
-use super::children::matches_of;
 use super::{DEPTH_MAX, accepts, flaws, is_attached, regexes, rule_of, unserved};
 use crate::outcome::delegation::RouteSelection;
 use crate::outcome::route::Replaced;
@@ -69,40 +68,11 @@ pub(in super::super) fn translate(
     }
     outcome.faults.extend(missing);
     let body = body_for(&settings.missing_backend_body, &object.key.kind);
-    let covered = covered(object, &rule, settings, reader);
-    for (entry, ranked) in rule.matches.iter().enumerate().filter(|(entry, _)| !covered.contains(entry)) {
+    for (entry, ranked) in rule.matches.iter().enumerate() {
         let action = Action::Respond(FixedResponse::new(status, body.clone()));
         outcome.routes.push(place.route(entry, ranked, action));
     }
     outcome
-}
-
-/// Returns the matches that need no direct response, because a broader match of the rule answers their requests. Before
-/// the broader match, the response would precede the routes below that match. A match keeps its own response if another
-/// rule in between has requests of both, which must not go to that rule.
-fn covered(object: &Object, rule: &ReadRule<'_>, settings: &Settings, reader: &mut Reader<'_>) -> BTreeSet<usize> {
-    let requests: Vec<RequestSet<'_>> = rule.matches.iter().map(|ranked| RequestSet::new(&ranked.matches)).collect();
-    let within = |one: usize, other: usize| {
-        let (one, other) = (requests.get(one), requests.get(other));
-        one.zip(other).is_some_and(|(one, other)| one.is_within(other))
-    };
-    let entries = 0..requests.len();
-    let pairs = entries.clone().flat_map(|one| entries.clone().map(move |other| (one, other)));
-    let is_broader =
-        |(one, other): &(usize, usize)| one != other && within(*one, *other) && (one < other || !within(*other, *one));
-    let broader: Vec<(usize, usize)> = pairs.filter(is_broader).collect();
-    if broader.is_empty() {
-        return BTreeSet::new();
-    }
-    let ranked = matches_of(object, reader.replaced(&object.key).map(|desired| &**desired), settings).matches;
-    let place = |entry: usize| ranked.iter().position(|(place, _)| (place.rule, place.entry) == (rule.index, entry));
-    let is_next = |(one, other): &(usize, usize)| {
-        let between = place(*one).zip(place(*other)).and_then(|(from, to)| ranked.get(from..to));
-        let is_apart =
-            |between: &Match| requests.get(*one).is_some_and(|one| RequestSet::new(between).is_disjoint(one));
-        between.is_some_and(|all| all.iter().all(|(place, other)| place.rule == rule.index || is_apart(other)))
-    };
-    broader.into_iter().filter(is_next).map(|(covered, _)| covered).collect()
 }
 
 /// Returns the faults of references without a route.
