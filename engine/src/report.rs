@@ -333,10 +333,12 @@ impl Engine {
         if plan.parents.is_empty() {
             return None;
         }
-        // Below an HTTPRoute at several Gateways, a route has one entry.
+        // Below an HTTPRoute at several Gateways, a route has one entry: that of a Gateway at which it is accepted, if any.
+        let rank = |index: usize, parent: &Parent| (parent.accepted.status != "True", index);
         let is_known = |(index, parent): &(usize, &Parent)| {
-            let mut before = plan.parents.iter().take(*index);
-            parent.is_route() && before.any(|other| other.reference == parent.reference)
+            let mut others = plan.parents.iter().enumerate();
+            let is_before = |at: usize, other: &Parent| rank(at, other) < rank(*index, parent);
+            parent.is_route() && others.any(|(at, other)| other.reference == parent.reference && is_before(at, other))
         };
         let own = plan.parents.iter().enumerate().filter(|entry| !is_known(entry));
         let parents = own.filter_map(|(index, parent)| {

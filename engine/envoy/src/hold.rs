@@ -154,12 +154,13 @@ impl Hold {
         Some(wanted.clone())
     }
 
-    /// Acknowledges a desired version that the Envoys of this replica still have.
+    /// Acknowledges a desired version that the Envoys of this replica still have. Answers to versions after it may be
+    /// under way, and count.
     fn return_to_own(&mut self, slot: &Slot) {
         let wanted = self.desired.get(slot.0, &slot.1).map(|wanted| wanted.version);
-        let own = self.learned.get(slot).and_then(Option::as_ref);
-        if let Some(own) = own.filter(|own| Some(own.version) == wanted).cloned() {
-            self.pending.remove(slot);
+        let own = self.learned.get(slot).and_then(Option::as_ref).filter(|own| Some(own.version) == wanted);
+        let is_refused = |own: &Arc<Resource>| self.refused.contains_key(&(slot.clone(), own.version));
+        if let Some(own) = own.filter(|own| !is_refused(own)).cloned() {
             self.learned.remove(slot);
             self.acknowledged.insert(slot.clone(), own);
         }

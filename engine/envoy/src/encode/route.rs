@@ -313,6 +313,7 @@ fn clusters(backends: &[WeightedBackend]) -> ClusterSpecifier {
     })
 }
 
-fn cluster(backend: &WeightedBackend) -> String {
+/// Returns the name of the cluster of a backend.
+pub fn cluster(backend: &WeightedBackend) -> String {
     backend.backend.as_ref().map_or_else(|| names::MISSING_BACKEND.to_owned(), names::cluster)
 }

@@ -253,7 +253,8 @@ fn named_by_backend(object: &Object, route: &Route) -> Vec<ObjectKey> {
         Body::GrpcRoute(route) => route.rules.get(*rule).and_then(RuleEntry::guards).map(RouteRule::backends),
         _ => None,
     };
-    let backend = backends.and_then(|backends| backends.get(*share));
+    // A backend without a weight has no share: the index is that of a route with all requests.
+    let backend = backends.and_then(|backends| backends.get(*share)).filter(|backend| backend.weight != Some(0));
     backend.map(|backend| policies_of(object, backend.filters.as_deref().unwrap_or_default())).unwrap_or_default()
 }
 

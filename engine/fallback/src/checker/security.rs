@@ -46,6 +46,8 @@ struct Security {
     extensions: BTreeSet<String>,
     /// The backends with the protection of their own filters, in order; empty if none has any.
     at_backends: Vec<(String, BackendSecurity)>,
+    /// The indexes of the backends with weight 0, which have no share.
+    without_share: BTreeSet<usize>,
     /// Policies that are attached to the rule by its name, or that the rule names.
     policies: BTreeSet<ObjectKey>,
     /// Whether the rule has filters that cannot be read.
@@ -109,8 +111,11 @@ impl Security {
     /// Adds the protection that the filters of backends require in addition to those of their rule.
     fn with_backends(mut self, backends: &[BackendRef]) -> Self {
         let mut of_all: Option<BTreeSet<String>> = None;
-        for backend in backends {
-            let BackendRef { group, kind, namespace, name, port, weight: _, filters } = backend;
+        for (index, backend) in backends.iter().enumerate() {
+            let BackendRef { group, kind, namespace, name, port, weight, filters } = backend;
+            if *weight == Some(0) {
+                self.without_share.insert(index);
+            }
             let own = Self::written(filters.as_deref().unwrap_or_default());
             let Self { cors, auth, extensions, tls_only, rewrites_host, .. } = own;
             let filters = BackendSecurity { cors, auth, extensions, tls_only, rewrites_host };
@@ -123,6 +128,7 @@ impl Security {
         self.cleansed_at_backends = of_all.unwrap_or_default();
         if self.at_backends.iter().all(|(_, own)| *own == BackendSecurity::default()) {
             self.at_backends.clear();
+            self.without_share.clear();
         }
         self
     }
@@ -131,10 +137,16 @@ impl Security {
     /// the same filters, and the route must have those of its own backend.
     fn lacking_at_backend(&self, route: &Route, then: &Carried<'_>, plain: bool) -> Option<&'static str> {
         if self.at_backends.is_empty() {
-            return None;
+            // The filter of a backend comes before that of the rule, and can allow more.
+            let mut then = then.written.at_backends.iter();
+            let allows = then.any(|(_, own)| own.cors.is_some() || !own.extensions.is_empty());
+            return allows.then_some("the filters of each backendRef");
         }
         if self.at_backends != then.written.at_backends {
             return Some("the filters of each backendRef");
+        }
+        if then.written.without_share.contains(&route.precedence.share) {
+            return None;
         }
         let (_, own) = then.written.at_backends.get(route.precedence.share)?;
         let to_tls = matches!(&route.action, Action::Redirect(to) if to.scheme == Some(Scheme::Https));
@@ -340,10 +352,12 @@ impl Both<'_> {
     fn gets_requests_of(&self, route: &Route, index: usize) -> bool {
         let mut wanted = self.desired.routes().filter(|wanted| wanted.precedence.rule == index);
         wanted.any(|wanted| {
-            let own_today = self.is_left_out(route) && route.precedence < wanted.precedence
-                || self.desired.routes().any(|other| self.goes_before(other, wanted, route));
-            let own_served = self.served.routes().any(|other| self.has_them_first(other, wanted, route));
-            may_meet(&route.matches, &wanted.matches) && !own_today && !own_served
+            let own_today = || {
+                self.is_left_out(route) && route.precedence < wanted.precedence
+                    || self.desired.routes().any(|other| self.goes_before(other, wanted, route))
+            };
+            let own_served = || self.served.routes().any(|other| self.has_them_first(other, wanted, route));
+            may_meet(&route.matches, &wanted.matches) && !own_today() && !own_served()
         })
     }
 

@@ -13,17 +13,18 @@ mod meanwhile;
 mod secured;
 
 use std::cell::LazyCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use holdfast_api::settings::body_for;
-use holdfast_envoy::encode::names;
+use holdfast_envoy::encode::{names, route};
 use holdfast_envoy::hold::Hold;
 use holdfast_envoy::inspect::chains::{self, HeldChain};
 use holdfast_envoy::inspect::hosts;
 use holdfast_envoy::inspect::routes::{self, PublishedRoute};
 use holdfast_envoy::model::table::{Host, TableName};
-use holdfast_envoy::model::{Action, FixedResponse};
+use holdfast_envoy::model::{Action, FixedResponse, Route};
 use holdfast_graph::ObjectKey;
 use holdfast_translate::delegation::Delegated;
 use holdfast_translate::route::{Rendered, RoutePlan};
@@ -211,13 +212,28 @@ impl Held<'_> {
     }
 
     /// Returns the current form of the held route. A route below others has one name at several places, with other
-    /// policies at each.
+    /// policies at each. A share is that of the same backend, which may have another index now.
     fn current<'p>(&self, plan: &'p RoutePlan, gateway: &ObjectKey) -> Option<&'p Arc<Rendered>> {
         let is_here = |of: &Delegated| of.places.iter().any(|place| self.is_at(gateway, place));
-        let is_current = |rendered: &&Arc<Rendered>| {
-            *rendered.route.name == *self.route.name() && rendered.delegated().is_none_or(is_here)
+        let mut here = plan.routes.iter().filter(|rendered| rendered.delegated().is_none_or(is_here));
+        let own = names::without_share(self.route.name());
+        if own == self.route.name() {
+            return here.find(|rendered| *rendered.route.name == *own);
+        }
+        let is_share = |rendered: &&Arc<Rendered>| {
+            names::without_share(&rendered.route.name) == own && self.has_backends_of(&rendered.route)
         };
-        plan.routes.iter().find(is_current)
+        let shares: Vec<_> = here.filter(is_share).collect();
+        let same = shares.iter().find(|rendered| *rendered.route.name == *self.route.name());
+        same.or(shares.first()).copied()
+    }
+
+    /// Checks whether a route forwards to the backends of the held route, or whether both forward to none.
+    fn has_backends_of(&self, route: &Route) -> bool {
+        let Action::Forward(forward) = &route.action else { return self.route.clusters().next().is_none() };
+        let clusters: BTreeSet<String> = forward.backends.iter().map(route::cluster).collect();
+        let mut held = self.route.clusters().peekable();
+        held.peek().is_some() && held.all(|cluster| clusters.contains(cluster))
     }
 
     /// Returns the current routes with shares of the requests of the held route, or with all requests if the held route

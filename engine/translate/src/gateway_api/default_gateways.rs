@@ -25,42 +25,38 @@ use crate::reader::Reader;
 /// Adds the default Gateways to the parents of a route, if it uses them.
 pub(super) fn add(route: &RouteAtParents<'_>, written: &[ParentRef], claims: &mut Claims, reader: &mut Reader<'_>) {
     let key = route.key;
-    let mut room = PARENTS_MAX.saturating_sub(written.len());
+    let mut joined = Vec::new();
     for gateway in reader.default_gateways() {
         let reference = reference(gateway);
         // A status has one entry for each reference.
         if written.iter().any(|parent| is_whole(parent, &reference, &key.namespace)) {
             continue;
         }
-        let place = match parents::of(key, &reference, route.settings, reader) {
-            Ok(place) => place,
-            Err(missing) => {
-                claims.anothers |= matches!(missing, Missing::Anothers);
-                continue;
-            }
-        };
-        let Some(left) = room.checked_sub(1) else {
-            let message = format!(
-                "a route has at most {PARENTS_MAX} parents: it is not attached to default Gateway {} and those after it \
-                 in the order of names; name Gateways in parentRefs instead",
-                gateway.namespaced_name()
-            );
-            claims.faults.push(Fault::new(
-                key,
-                Class::Ignored,
-                section::field(USE_DEFAULT_GATEWAYS),
-                "NotServed",
-                message,
-            ));
-            break;
-        };
-        room = left;
-        let Some((parent, fault)) = route.join(&reference, ParentOrigin::DefaultGateway, place, reader) else {
-            continue;
-        };
+        match parents::of(key, &reference, route.settings, reader) {
+            Ok(place) => joined.extend(route.join(&reference, ParentOrigin::DefaultGateway, place, reader)),
+            Err(missing) => claims.anothers |= matches!(missing, Missing::Anothers),
+        }
+    }
+    // Default Gateways that do not allow the route must not displace those that do.
+    joined.sort_by_key(|(parent, _)| parent.attachments.is_empty());
+    let left_out = joined.split_off(PARENTS_MAX.saturating_sub(written.len()).min(joined.len()));
+    for (parent, fault) in joined {
         claims.faults.extend(fault);
         claims.parents.push(parent);
     }
+    if let Some((first, _)) = left_out.first().filter(|(parent, _)| !parent.attachments.is_empty()) {
+        claims.faults.push(too_many(key, &first.gateway));
+    }
+}
+
+/// Returns the fault of a route with more default Gateways than parents are possible.
+fn too_many(key: &ObjectKey, first: &ObjectKey) -> Fault {
+    let message = format!(
+        "a route has at most {PARENTS_MAX} parents: it is not attached to default Gateway {} and those after it in the \
+         order of names; name Gateways in parentRefs instead",
+        first.namespaced_name()
+    );
+    Fault::new(key, Class::Ignored, section::field(USE_DEFAULT_GATEWAYS), "NotServed", message)
 }
 
 /// Makes faults at default Gateways no errors of a route that is served at another parent: the route is whole without

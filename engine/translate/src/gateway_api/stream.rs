@@ -223,6 +223,7 @@ fn yielding(
         let of_host = || index.map_or_else(|| HOSTNAMES.to_owned(), |index| at(HOSTNAMES, index));
         let (field, reason) = match is_of_port {
             true => (parent.field(), OVERRIDDEN),
+            false if parent.is_default() => (parent.field(), "HostnameConflict"),
             false => (of_host(), "HostnameConflict"),
         };
         faults.push(Fault::new(key, Class::Conflict, field, reason, message(host, winner)));

@@ -43,7 +43,11 @@ pub(crate) fn give_way(
     parent.attachments.retain(|attachment| !attachment.hosts.is_empty());
     for (host, winner) in &lost {
         let index = hostnames.iter().position(|hostname| **hostname == *host.domain());
-        let field = index.map_or_else(|| "spec.hostnames".to_owned(), |index| at("spec.hostnames", index));
+        let field = match index {
+            _ if parent.is_default() => parent.field(),
+            Some(index) => at("spec.hostnames", index),
+            None => "spec.hostnames".to_owned(),
+        };
         faults.push(Fault::new(key, Class::Conflict, field, "HostnameConflict", message(host, winner)));
     }
     if let (Some((host, winner)), true) = (lost.iter().next(), parent.attachments.is_empty()) {

@@ -117,6 +117,11 @@ impl Parent {
         section::field(&self.section())
     }
 
+    /// Returns whether the parent is a default Gateway, which the route does not name.
+    pub(crate) fn is_default(&self) -> bool {
+        self.origin == ParentOrigin::DefaultGateway
+    }
+
     /// Returns whether the parent is an HTTPRoute that delegates to the route.
     pub fn is_route(&self) -> bool {
         names_route(&self.reference)

@@ -171,11 +171,12 @@ fn backends_of(backends: &[BackendRef], sheet: &mut Sheet) {
     sheet.headers("backendRefs[].filters", because, Way::BeforeBackends, gone, by_rule);
     let because = "the same backends have the same policies or responses: their requests have no other protection";
     let extensions = each(&|own| (!own.extensions.is_empty()).then(|| format!("{:?}", own.extensions)));
-    sheet.demands("backendRefs[].filters[].extensionRef", Rule::Equal, because, extensions);
+    sheet.equal("backendRefs[].filters[].extensionRef", because, &extensions.into_iter().next());
     let because = "the same backends have the same authorization: the share of another backend would pass without it";
     sheet.demands("backendRefs[].filters[].externalAuth", Rule::Equal, because, each(&|own| own.auth.clone()));
     let because = "a list of the origins that may read responses of this backend";
-    sheet.demands("backendRefs[].filters[].cors", Rule::Equal, because, each(&|own| own.cors.clone()));
+    let cors = each(&|own| own.cors.clone());
+    sheet.equal("backendRefs[].filters[].cors", because, &cors.into_iter().next());
     let because = "the shares of the same backends are redirected to `https`; other redirects do not protect";
     let https = each(&|own| own.https.then(|| "https".to_owned()));
     sheet.demands("backendRefs[].filters[].requestRedirect", Rule::Equal, because, https);
