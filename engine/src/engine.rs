@@ -410,6 +410,12 @@ impl Engine {
         self.scopes.offered(gateway)
     }
 
+    /// Returns the number of answers that changed the state of a resource, and the number of Envoys of other replicas: if
+    /// neither changes, the reports of other replicas changed nothing.
+    pub fn answers(&self) -> (u64, usize) {
+        self.scopes.answers()
+    }
+
     /// Returns the number of times that a different fallback came into force.
     pub fn fallbacks(&self) -> u64 {
         self.fallbacks

@@ -107,6 +107,8 @@ pub struct Hold {
     to_publish: BTreeSet<Slot>,
     /// Refusals for reasons of Envoys' hosts.
     pub unavailable: Unavailable,
+    /// The number of answers that changed the state of a resource.
+    answers: u64,
 }
 
 impl Hold {
@@ -290,6 +292,11 @@ impl Hold {
         self.learned.entry(slot).or_insert(before);
     }
 
+    /// Returns the number of answers that changed the state of a resource.
+    pub fn answers(&self) -> u64 {
+        self.answers
+    }
+
     /// Returns all acknowledged versions.
     pub fn all_acknowledged(&self) -> impl Iterator<Item = (ResourceType, &Arc<Resource>)> {
         visits::resources(self.acknowledged.len());
@@ -375,6 +382,7 @@ impl Hold {
             self.pending.remove(&slot);
         }
         let is_there = answered.is_some();
+        self.answers += u64::from(is_there);
         self.learned.remove(&slot);
         self.acknowledged.extend(answered.map(|resource| (slot, resource)));
         is_there
@@ -418,6 +426,7 @@ impl Hold {
         }
         self.to_publish.insert(form.0.clone());
         let first = self.refused.insert(form, refusal).is_none();
+        self.answers += u64::from(first);
         while self.refused.len() > REFUSALS_MAX {
             self.refused.pop_first();
         }

@@ -316,7 +316,7 @@ impl Core {
                 Some(question) = inputs.questions.recv() => self.work(Activity::Query, |core| question(core)),
                 Some(reading) = inputs.readings.recv() => self.on_reading(reading, &mut due, &mut hold_off),
                 Some(events) = inputs.replicas.recv() => {
-                    due.report_soon_if(self.work(Activity::Events, |core| core.on_events(events)));
+                    due.report_soon_if(self.work(Activity::Events, |core| core.on_replicas(events)));
                 }
                 Some(events) = inputs.ports.recv() => {
                     due.report_soon_if(self.work(Activity::Events, |core| core.on_events(events)));
@@ -407,6 +407,14 @@ impl Core {
         let acted = !actions.is_empty();
         actions.into_iter().for_each(|action| self.act(action));
         acted
+    }
+
+    /// Processes events of other replicas; returns true if there may be something to report. The answers of their Envoys
+    /// arrive again at every turn, and mostly change nothing; if they do, the engine may have no action nevertheless.
+    fn on_replicas(&mut self, events: Vec<Event>) -> bool {
+        let are_answers = events.iter().all(|event| matches!(event, Event::Observed(_)));
+        let before = self.engine.answers();
+        self.on_events(events) || !are_answers || self.engine.answers() != before
     }
 
     fn translate(&mut self, events: Vec<Event>) {

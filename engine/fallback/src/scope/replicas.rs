@@ -145,6 +145,12 @@ impl FallbackScopes {
         }
     }
 
+    /// Returns the number of answers that changed the state of a resource, and the number of Envoys of other replicas.
+    pub fn answers(&self) -> (u64, usize) {
+        let of = |scope: &FallbackScope| (scope.hold.answers(), scope.members.remote_nodes().count());
+        self.iter().map(of).fold((0, 0), |all, own| (all.0 + own.0, all.1 + own.1))
+    }
+
     /// Returns the answers of this replica's Envoys, for the leader.
     pub fn observation(&self) -> Vec<ObservedScope> {
         self.shared().filter_map(FallbackScope::observation).collect()
