@@ -3,16 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::sync::Arc;
-
 use holdfast_api::apis::gateway::route::PARENTS_MAX;
 use holdfast_api::fault::Class;
 use holdfast_api::settings::Settings;
-use holdfast_api::snapshot::ObjectSnapshot;
-use holdfast_graph::Graph;
-use holdfast_translate::Translator;
 use serde_json::Value;
 
+use super::translated::Translated;
 use crate::engine::{Engine, Event};
 use crate::testing;
 use crate::testing::present::Present;
@@ -62,18 +58,8 @@ fn parents(engine: &Engine, name: &str) -> Vec<(String, String)> {
 
 #[test]
 fn an_edit_of_a_scope_concerns_the_routes_that_use_default_gateways() {
-    let mut translator = Translator::new(Settings::default());
-    let (mut objects, mut graph) = (ObjectSnapshot::default(), Graph::default());
-    let mut apply = |yaml: &str| {
-        for event in testing::events(yaml) {
-            let Event::Applied(object, _) = event else { panic!("{event:?}") };
-            let object = Arc::new(*object);
-            let old = objects.insert(object.clone());
-            translator.changed(&object.key, old.as_deref(), Some(&object));
-        }
-        let changes = translator.translate(&objects, &mut graph);
-        changes.routes.iter().map(|key| key.name.to_string()).collect::<Vec<_>>()
-    };
+    let mut translated = Translated::new(Settings::default());
+    let mut apply = |yaml: &str| translated.apply_routes(yaml);
     let routes = [route("HTTPRoute", "defaulted", USED), route("HTTPRoute", "named", &named("one"))].concat();
     apply(&format!("{CLASS}{}{}{routes}", gateway("one", 8000, ""), gateway("two", 8100, ALL)));
     assert_eq!(apply(&gateway("one", 8000, ALL)), ["defaulted"]);

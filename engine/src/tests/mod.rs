@@ -2,5 +2,6 @@
 
 mod default_gateways;
 mod policies;
+mod translated;
 mod translation;
 mod visits;

@@ -2,16 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::sync::Arc;
-
 use holdfast_api::settings::Settings;
-use holdfast_api::snapshot::ObjectSnapshot;
-use holdfast_graph::Graph;
-use holdfast_translate::Translator;
 use holdfast_xds::{ResourceType, Snapshot};
 
-use crate::engine::Event;
-use crate::testing;
+use super::translated::Translated;
 
 /// Result of an edit: routes and Gateways that were translated again, and new or changed resources.
 #[derive(Debug, PartialEq)]
@@ -22,21 +16,13 @@ struct Done {
 }
 
 struct TranslatedRoutes {
-    translator: Translator,
-    objects: ObjectSnapshot,
-    graph: Graph,
+    translated: Translated,
     served: Snapshot,
 }
 
 impl TranslatedRoutes {
     fn apply(&mut self, yaml: &str) -> Done {
-        for event in testing::events(yaml) {
-            let Event::Applied(object, _) = event else { panic!("{event:?}") };
-            let object = Arc::new(*object);
-            let old = self.objects.insert(object.clone());
-            self.translator.changed(&object.key, old.as_deref(), Some(&object));
-        }
-        let changes = self.translator.translate(&self.objects, &mut self.graph);
+        let changes = self.translated.apply(yaml);
         let mut resources = Vec::new();
         for (_, snapshot) in changes.fleets {
             for kind in ResourceType::ALL {
@@ -102,9 +88,8 @@ fn estate() -> TranslatedRoutes {
     yaml += &policy("wide", "Gateway", "name: public", &limit(7));
     yaml += &policy("listener", "Gateway", "name: public, sectionName: one", &limit(8));
     yaml += &extension("1s");
-    let (translator, objects, graph) =
-        (Translator::new(Settings::standalone()), ObjectSnapshot::default(), Graph::default());
-    let mut estate = TranslatedRoutes { translator, objects, graph, served: Snapshot::default() };
+    let translated = Translated::new(Settings::standalone());
+    let mut estate = TranslatedRoutes { translated, served: Snapshot::default() };
     assert_eq!(estate.apply(&yaml).routes.len(), 8);
     estate
 }
@@ -150,7 +135,7 @@ fn contents_are_not_computed_while_no_policy_is_blamed() {
     let mut estate = estate();
     estate.apply(&policy("p1", "HTTPRoute", "name: r1", &limit(6)));
     estate.apply(&policy("wide", "Gateway", "name: public", &limit(9)));
-    for (key, plan) in estate.translator.policies() {
+    for (key, plan) in estate.translated.translator.policies() {
         assert!(!plan.settings.is_computed(), "{key}");
         assert_eq!(plan.contents().count(), 1, "{key}");
         assert!(plan.settings.is_computed(), "{key}");

@@ -6,11 +6,10 @@
 use std::sync::Arc;
 
 use holdfast_api::settings::Settings;
-use holdfast_api::snapshot::ObjectSnapshot;
-use holdfast_graph::{Graph, ObjectKey};
-use holdfast_translate::Translator;
+use holdfast_graph::ObjectKey;
 use holdfast_xds::{ResourceType, Snapshot};
 
+use super::translated::Translated;
 use crate::engine::{Action, Engine, Event};
 use crate::testing;
 use crate::testing::present::Present;
@@ -164,18 +163,8 @@ spec: {{routes: [{{conditions: [{{prefix: {path}}}], directResponsePolicy: {{sta
 "
         )
     };
-    let mut translator = Translator::new(Settings::standalone());
-    let (mut objects, mut graph) = (ObjectSnapshot::default(), Graph::default());
-    let mut apply = |yaml: &str| {
-        for event in testing::events(yaml) {
-            let Event::Applied(object, _) = event else { panic!("{event:?}") };
-            let object = Arc::new(*object);
-            let old = objects.insert(object.clone());
-            translator.changed(&object.key, old.as_deref(), Some(&object));
-        }
-        let changes = translator.translate(&objects, &mut graph);
-        changes.routes.iter().map(|key| key.name.to_string()).collect::<Vec<_>>()
-    };
+    let mut translated = Translated::new(Settings::standalone());
+    let mut apply = |yaml: &str| translated.apply_routes(yaml);
     let all: String = ["a", "b", "c"].map(|name| tree(name, "/x")).concat();
     assert_eq!(apply(&all), ["a", "a-child", "b", "b-child", "c", "c-child"]);
     assert_eq!(apply(&tree("b", "/y")), ["b", "b-child"]);
