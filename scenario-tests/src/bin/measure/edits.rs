@@ -15,7 +15,7 @@ use crate::report::{Edits, Rewrites};
 use crate::start::Running;
 
 /// Pause after each edit.
-const PAUSE: Duration = Duration::from_millis(500);
+pub(crate) const PAUSE: Duration = Duration::from_millis(500);
 /// Time for an edit to reach the client.
 const LIMIT: Duration = Duration::from_secs(300);
 /// Shortest measurement of an idle process.

@@ -1,7 +1,7 @@
 //! The figures of a run with their names, units and floors, in the order in which they are printed.
 
 use crate::percentiles::Percentiles;
-use crate::report::{PerRoute, Run};
+use crate::report::{EnvoySection, PerRoute, Run, ThroughEnvoy};
 
 /// One figure.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +53,16 @@ pub(crate) fn figures(run: &Run) -> Vec<Figure> {
     all.extend(run.memory_per_route.iter().flat_map(per_route));
     all.extend(percentiles("file to inotify", floors.file_milliseconds, None));
     all.extend(percentiles("gRPC of one response", floors.echo_milliseconds, None));
+    if let Some(EnvoySection::Measured(measured)) = &run.envoy {
+        all.extend(through_envoy(measured));
+    }
+    all
+}
+
+fn through_envoy(measured: &ThroughEnvoy) -> Vec<Figure> {
+    let (edit, file) = (measured.edit_milliseconds, measured.file_milliseconds);
+    let mut all = Vec::from(percentiles("edit to answer (floor: file to Envoy)", edit, Some(file)));
+    all.extend(percentiles("file to answer of Envoy", file, None));
     all
 }
 

@@ -2,7 +2,7 @@
 //! routes, and the versions of the one route that is edited.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -14,27 +14,37 @@ use holdfast_scenario_tests::manifests::{NAMESPACE, SERVICE_PORT, documents, ser
 const ROUTES_OF_FILE: usize = 10;
 /// The end of every host.
 pub(crate) const DOMAIN: &str = ".measure.example";
-/// The endpoint of every Service; no request is sent to it.
-const ENDPOINT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
+/// The header that every route adds to requests.
+pub(crate) const HEADER: &str = "x-measure";
+/// The path of every request.
+pub(crate) const PATH: &str = "/a-b";
 
 /// The objects of a measurement, in the folder of manifests of a world.
 #[derive(Debug)]
 pub(crate) struct Fixture<'a> {
-    world: &'a World,
+    pub(crate) world: &'a World,
     /// Number of routes.
     pub(crate) routes: usize,
+    /// The endpoint of every Service.
+    pub(crate) endpoint: SocketAddr,
+    /// The port of the Gateway.
+    pub(crate) port: u16,
 }
 
 impl<'a> Fixture<'a> {
     /// Writes all objects.
-    pub(crate) fn write(world: &'a World, routes: usize) -> Result<Self> {
-        let fixture = Self { world, routes };
-        world.gateway()?;
+    pub(crate) fn write(world: &'a World, routes: usize, endpoint: SocketAddr) -> Result<Self> {
+        let fixture = Self { world, routes, endpoint, port: world.gateway()? };
         for file in 0..routes.div_ceil(ROUTES_OF_FILE) {
-            world.write(&format!("service-{file:05}.yaml"), service(NAMESPACE, &backend(file), None, &[ENDPOINT]))?;
+            world.write(&format!("service-{file:05}.yaml"), service(NAMESPACE, &backend(file), None, &[endpoint]))?;
             world.write(&file_name(file), fixture.file(file, &Edited::default()))?;
         }
         Ok(fixture)
+    }
+
+    /// The host of the edited route.
+    pub(crate) fn edited_host(&self) -> String {
+        host(self.edited_route())
     }
 
     /// The edited route is the one in the middle.
@@ -98,8 +108,13 @@ fn backend(file: usize) -> String {
     format!("s{file:05}")
 }
 
+fn host(number: usize) -> String {
+    format!("r{number:06}{DOMAIN}")
+}
+
 fn route(number: usize, edited: &Edited) -> String {
     let (backend, header, annotation) = (backend(number / ROUTES_OF_FILE), edited.header(), edited.annotation);
+    let host = host(number);
     format!(
         r#"apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
@@ -111,13 +126,13 @@ metadata:
 spec:
   parentRefs:
   - name: public
-  hostnames: ["r{number:06}{DOMAIN}"]
+  hostnames: ["{host}"]
   rules:
   - matches:
     - path: {{type: PathPrefix, value: /}}
     filters:
     - type: RequestHeaderModifier
-      requestHeaderModifier: {{set: [{{name: x-measure, value: {header}}}]}}
+      requestHeaderModifier: {{set: [{{name: {HEADER}, value: {header}}}]}}
     backendRefs: [{{name: {backend}, port: {SERVICE_PORT}}}]
 "#
     )
@@ -127,10 +142,12 @@ spec:
 mod tests {
     use super::*;
 
+    const ENDPOINT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9);
+
     #[test]
     fn an_edit_changes_one_route_of_one_file() -> Result<()> {
         let world = World::new()?;
-        let fixture = Fixture::write(&world, 25)?;
+        let fixture = Fixture::write(&world, 25, ENDPOINT)?;
         assert_eq!(fixture.files()?.len(), 1 + 3 + 3);
         let read = || fs::read_to_string(fixture.edited_path());
         let before = read()?;

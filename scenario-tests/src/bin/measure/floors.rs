@@ -143,7 +143,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn floors_of_large_responses_are_measured() -> Result<()> {
         let world = World::new()?;
-        let fixture = Fixture::write(&world, 1)?;
+        let fixture = Fixture::write(&world, 1, (Ipv4Addr::LOCALHOST, 9).into())?;
         let folder = tempfile::tempdir()?;
         let response = DeltaDiscoveryResponse { nonce: "n".repeat(5 << 20), ..Default::default() };
         let floors = measure(&fixture, folder.path(), response, 2).await?;

@@ -1,9 +1,12 @@
 //! Measures Holdfast in standalone mode with a neutral xDS client: starts, edits, CPU and memory for several numbers of
-//! routes, each beside what the machine needs without Holdfast. It starts no Envoy, and uses loopback only.
+//! routes, each beside what the machine needs without Holdfast; then edits through a real Envoy, if one is available. It
+//! uses loopback only.
 
+mod answers;
 mod client;
 mod edits;
 mod figures;
+mod file_envoy;
 mod fixture;
 mod floors;
 mod names;
@@ -13,6 +16,7 @@ mod run;
 mod start;
 mod surroundings;
 mod table;
+mod through_envoy;
 mod usage;
 mod wire;
 
@@ -24,7 +28,8 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::report::Report;
 
-/// Measures Holdfast in standalone mode, without an Envoy; HOLDFAST_BIN names the program, else it is built.
+/// Measures Holdfast in standalone mode, with an xDS client and with an Envoy; HOLDFAST_BIN and ENVOY_BIN name the
+/// programs, else they are built and looked for.
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Cli {

@@ -47,6 +47,9 @@ pub(crate) struct Run {
     /// As `memory`, after subtraction of the run with one route; none in that run.
     pub(crate) memory_per_route: Option<PerRoute>,
     pub(crate) floors: Floors,
+    /// Edits through an Envoy; none in files of earlier versions of this program.
+    #[serde(default)]
+    pub(crate) envoy: Option<EnvoySection>,
 }
 
 /// A start of the process.
@@ -110,6 +113,24 @@ pub(crate) struct Floors {
     pub(crate) echo_milliseconds: Percentiles,
     /// Time of reading all manifests.
     pub(crate) read_milliseconds: f64,
+}
+
+/// The measurements with an Envoy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EnvoySection {
+    Measured(ThroughEnvoy),
+    /// No Envoy is available, for this reason.
+    Skipped(String),
+}
+
+/// Edits through an Envoy.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ThroughEnvoy {
+    /// Time from the rename of the file until the first answer of the changed route.
+    pub(crate) edit_milliseconds: Percentiles,
+    /// The same time for an Envoy without Holdfast that reads a RouteConfiguration with one route from a file.
+    pub(crate) file_milliseconds: Percentiles,
 }
 
 impl Run {

@@ -1,12 +1,14 @@
 //! The sequence of measurements for one number of routes, in standalone mode.
 
 use anyhow::{Context, Result};
+use holdfast_scenario_tests::echo::{Echo, EchoOptions};
+use holdfast_scenario_tests::manifests::NAMESPACE;
 use holdfast_scenario_tests::{HoldfastOptions, World};
 
 use crate::fixture::{Edited, Fixture};
 use crate::report::{Run, Stages};
 use crate::start::Running;
-use crate::{edits, floors};
+use crate::{edits, floors, through_envoy};
 
 /// Measures everything for one number of routes, in a world of its own; an error has the end of the logs.
 pub(crate) async fn measure(routes: usize, count: usize) -> Result<Run> {
@@ -17,7 +19,8 @@ pub(crate) async fn measure(routes: usize, count: usize) -> Result<Run> {
 
 async fn sequence(world: &World, routes: usize, count: usize) -> Result<Run> {
     progress(routes, "cold start");
-    let fixture = Fixture::write(world, routes)?;
+    let echo = Echo::start(EchoOptions { recorded_max: 0, ..EchoOptions::new(NAMESPACE, "echo", "echo") }).await?;
+    let fixture = Fixture::write(world, routes, echo.address())?;
     let port = world.port()?;
     let mut options = HoldfastOptions::new(world)?.without_envoy().args(&["--probe", "off"]);
     options.xds = format!("127.0.0.1:{port}");
@@ -45,6 +48,8 @@ async fn sequence(world: &World, routes: usize, count: usize) -> Result<Run> {
     let after_restart = running.memory()?;
     running.holdfast.terminate().await?.expect_code(0)?;
 
+    progress(routes, "Envoy");
+    let envoy = through_envoy::measure(&fixture, &mut edited, count).await?;
     progress(routes, "floors");
     let floors = floors::measure(&fixture, world.folder(), response, count).await?;
     Ok(Run {
@@ -58,6 +63,7 @@ async fn sequence(world: &World, routes: usize, count: usize) -> Result<Run> {
         memory: Stages { after_start, after_edits, after_restart },
         memory_per_route: None,
         floors,
+        envoy: Some(envoy),
     })
 }
 

@@ -79,6 +79,18 @@ impl Running {
     }
 }
 
+/// Waits until a process is idle.
+pub(crate) async fn idle(id: u32) -> Result<()> {
+    for _ in 0..INTERVALS {
+        let before = usage::cpu(id)?;
+        tokio::time::sleep(INTERVAL).await;
+        if usage::cpu(id)? - before <= SETTLED_CPU {
+            return Ok(());
+        }
+    }
+    bail!("process {id} is not idle after {INTERVALS} s")
+}
+
 /// Connects and receives until all hosts are there; returns when the last one arrived.
 async fn connect(port: u16, routes: usize) -> Result<(Client, Instant)> {
     let mut client = Client::connect(port).await?;

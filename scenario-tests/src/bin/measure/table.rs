@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::figures::{Figure, figures};
-use crate::report::{Report, Run};
+use crate::report::{EnvoySection, Report, Run};
 
 /// Width of the names and of the other columns.
 const NAME: usize = 48;
@@ -16,7 +16,18 @@ pub(crate) fn of_run(run: &Run) -> String {
         let ratio = floor.map(|floor| ratio(value, floor)).unwrap_or_default();
         table += &row(&name, [number(value), floor.map(number).unwrap_or_default(), ratio]);
     }
+    if let Some(reason) = skipped(run) {
+        let _ = writeln!(table, "edits through an Envoy: skipped: {reason}");
+    }
     table
+}
+
+/// Returns the reason for which a run has no figures with an Envoy.
+fn skipped(run: &Run) -> Option<&str> {
+    match &run.envoy {
+        Some(EnvoySection::Skipped(reason)) => Some(reason),
+        Some(EnvoySection::Measured(_)) | None => None,
+    }
 }
 
 /// Returns the tables of two reports: one for each number of routes that both have, with the ratio of each figure.
@@ -33,6 +44,11 @@ pub(crate) fn of_two(first: &Report, second: &Report) -> String {
         for Figure { name, value, .. } in figures(run) {
             if let Some(other) = others.iter().find(|other| other.name == name) {
                 tables += &row(&name, [number(value), number(other.value), ratio(other.value, value)]);
+            }
+        }
+        for (which, reason) in [("a", skipped(run)), ("b", skipped(other))] {
+            if let Some(reason) = reason {
+                let _ = writeln!(tables, "edits through an Envoy: skipped in {which}: {reason}");
             }
         }
     }
@@ -68,7 +84,7 @@ fn ratio(value: f64, to: f64) -> String {
 mod tests {
     use super::*;
     use crate::percentiles::Percentiles;
-    use crate::report::{Edits, Floors, Machine, Rewrites, Stages, Start};
+    use crate::report::{Edits, Floors, Machine, Rewrites, Stages, Start, ThroughEnvoy};
     use crate::usage::Memory;
 
     fn run(routes: usize, scale: f64) -> Run {
@@ -93,6 +109,10 @@ mod tests {
             memory: Stages { after_start: memory, after_edits: memory, after_restart: memory },
             memory_per_route: None,
             floors: Floors { file_milliseconds: times(0.25), echo_milliseconds: times(0.75), read_milliseconds: 5.0 },
+            envoy: Some(EnvoySection::Measured(ThroughEnvoy {
+                edit_milliseconds: times(30.0 * scale),
+                file_milliseconds: times(3.0),
+            })),
         }
     }
 
@@ -112,6 +132,7 @@ mod tests {
         assert_eq!(columns(&table, "edit to client (floor: file and gRPC), p50"), ["12", "1", "12"]);
         assert_eq!(columns(&table, "cold start"), ["500", "5", "100"]);
         assert_eq!(columns(&table, "CPU of an edit"), ["3"]);
+        assert_eq!(columns(&table, "edit to answer (floor: file to Envoy), p95"), ["30", "3", "10"]);
     }
 
     #[test]
@@ -122,6 +143,27 @@ mod tests {
         assert_eq!(columns(&table, "responses to annotations"), ["0", "0", "-"]);
         assert!(table.contains("\n1 routes: only in a\n") && table.contains("\n200 routes: only in b\n"), "{table}");
         assert_eq!(table.matches("\ncold start, ms").count(), 1, "{table}");
+    }
+
+    #[test]
+    fn a_run_without_an_envoy_names_the_reason() {
+        let without = Run { envoy: Some(EnvoySection::Skipped("no Envoy".into())), ..run(1, 1.0) };
+        let table = of_run(&without);
+        assert!(table.ends_with("edits through an Envoy: skipped: no Envoy\n"), "{table}");
+        assert!(!table.contains("edit to answer"), "{table}");
+        let tables = of_two(&report(vec![run(1, 1.0)]), &report(vec![without]));
+        assert!(tables.ends_with("edits through an Envoy: skipped in b: no Envoy\n"), "{tables}");
+    }
+
+    #[test]
+    fn a_report_of_an_earlier_version_is_read() -> anyhow::Result<()> {
+        let mut value = serde_json::to_value(report(vec![run(1, 1.0)]))?;
+        let fields = value["runs"][0].as_object_mut();
+        assert!(fields.is_some_and(|fields| fields.remove("envoy").is_some()));
+        let read: Report = serde_json::from_value(value)?;
+        assert_eq!(read.runs.first().map(|run| run.envoy.clone()), Some(None));
+        assert!(!of_two(&read, &read).contains("Envoy"));
+        Ok(())
     }
 
     #[test]

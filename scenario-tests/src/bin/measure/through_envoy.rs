@@ -1,0 +1,64 @@
+//! Edits through a real Envoy: the time from an edit of a file to the first changed answer.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Error, Result};
+use holdfast_scenario_tests::{Holdfast, HoldfastOptions, envoy};
+use tokio::time::sleep;
+
+use crate::answers::Answers;
+use crate::edits::PAUSE;
+use crate::fixture::{Edited, Fixture};
+use crate::percentiles::Percentiles;
+use crate::report::{EnvoySection, ThroughEnvoy};
+use crate::{file_envoy, start};
+
+/// Measures edits through an Envoy, if one is available.
+pub(crate) async fn measure(fixture: &Fixture<'_>, edited: &mut Edited, count: usize) -> Result<EnvoySection> {
+    let envoy = match envoy::find() {
+        Ok(envoy) => envoy,
+        Err(reason) => return Ok(EnvoySection::Skipped(reason)),
+    };
+    let edit_milliseconds = Percentiles::of(&edits(fixture, &envoy, edited, count).await?);
+    let floor = file_envoy::edits(fixture.world, &envoy, fixture.endpoint, count).await?;
+    Ok(EnvoySection::Measured(ThroughEnvoy { edit_milliseconds, file_milliseconds: Percentiles::of(&floor) }))
+}
+
+/// Returns the time of each edit of the edited route.
+async fn edits(fixture: &Fixture<'_>, envoy: &Path, edited: &mut Edited, count: usize) -> Result<Vec<Duration>> {
+    let options = options(fixture, "edits", envoy.to_owned())?.args(&["--probe", "off"]);
+    let mut answers = Answers::of(fixture.port, &fixture.edited_host());
+    let holdfast = started(fixture, options, &mut answers, edited).await?;
+    let mut times = Vec::new();
+    for _ in 0..count {
+        edited.value += 1;
+        let began = fixture.edit(edited)?;
+        times.push(answers.until(&edited.header()).await? - began);
+        sleep(PAUSE).await;
+    }
+    holdfast.terminate().await?.expect_code(0)?;
+    Ok(times)
+}
+
+/// Returns options with a managed Envoy of this program, and with a data folder of this name.
+fn options(fixture: &Fixture<'_>, name: &str, envoy: PathBuf) -> Result<HoldfastOptions> {
+    let mut options = HoldfastOptions::new(fixture.world)?;
+    options.data = fixture.world.folder().join(format!("data-{name}"));
+    let envoy =
+        envoy.into_os_string().into_string().map_err(|path| Error::msg(format!("{} is no text", path.display())))?;
+    Ok(options.env("ENVOY_BIN", &envoy))
+}
+
+/// Starts Holdfast and waits until the Envoy answers for the edited route and Holdfast is idle.
+async fn started(
+    fixture: &Fixture<'_>,
+    options: HoldfastOptions,
+    answers: &mut Answers,
+    edited: &Edited,
+) -> Result<Holdfast> {
+    let holdfast = Holdfast::start(fixture.world, options)?;
+    answers.until(&edited.header()).await?;
+    start::idle(holdfast.id()).await?;
+    Ok(holdfast)
+}
