@@ -1,7 +1,7 @@
 //! The figures of a run with their names, units and floors, in the order in which they are printed.
 
 use crate::percentiles::Percentiles;
-use crate::report::{EnvoySection, PerRoute, Run, ThroughEnvoy};
+use crate::report::{EnvoySection, Isolation, PerRoute, Run, ThroughEnvoy};
 
 /// One figure.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +62,12 @@ pub(crate) fn figures(run: &Run) -> Vec<Figure> {
 fn through_envoy(measured: &ThroughEnvoy) -> Vec<Figure> {
     let (edit, file) = (measured.edit_milliseconds, measured.file_milliseconds);
     let mut all = Vec::from(percentiles("edit to answer (floor: file to Envoy)", edit, Some(file)));
+    if let Some(Isolation { unprobed, probed, .. }) = &measured.isolation {
+        all.extend(percentiles("isolation, no probe (floor: edit)", unprobed.milliseconds, Some(edit)));
+        all.extend(percentiles("isolation by probe (floor: edit)", probed.milliseconds, Some(edit)));
+        all.push(Figure::new("refusals by the Envoy, no probe", unprobed.refusals, None));
+        all.push(Figure::new("refusals by the Envoy, with the probe", probed.refusals, None));
+    }
     all.extend(percentiles("file to answer of Envoy", file, None));
     all
 }

@@ -16,8 +16,10 @@ const ROUTES_OF_FILE: usize = 10;
 pub(crate) const DOMAIN: &str = ".measure.example";
 /// The header that every route adds to requests.
 pub(crate) const HEADER: &str = "x-measure";
-/// The path of every request.
+/// The path of every request; every version of a route matches it.
 pub(crate) const PATH: &str = "/a-b";
+/// A match that is larger than the limit of RE2 programs in Envoy, and smaller than the one in the bootstrap of Holdfast.
+const LARGE: &str = "{type: RegularExpression, value: '/([a-z0-9]{1,40}-[a-z0-9]{1,40})'}";
 
 /// The objects of a measurement, in the folder of manifests of a world.
 #[derive(Debug)]
@@ -37,9 +39,26 @@ impl<'a> Fixture<'a> {
         let fixture = Self { world, routes, endpoint, port: world.gateway()? };
         for file in 0..routes.div_ceil(ROUTES_OF_FILE) {
             world.write(&format!("service-{file:05}.yaml"), service(NAMESPACE, &backend(file), None, &[endpoint]))?;
-            world.write(&file_name(file), fixture.file(file, &Edited::default()))?;
+            world.write(&file_name(file), fixture.file(file, |_| Edited::default()))?;
         }
         Ok(fixture)
+    }
+
+    /// Number of files with at least two routes.
+    pub(crate) fn pairs(&self) -> usize {
+        (self.routes + ROUTES_OF_FILE - 2) / ROUTES_OF_FILE
+    }
+
+    /// The hosts of the first two routes of a file.
+    pub(crate) fn hosts_of_pair(&self, file: usize) -> [String; 2] {
+        [0, 1].map(|index| host(file * ROUTES_OF_FILE + index))
+    }
+
+    /// Replaces a file, with these versions of its first two routes; returns when the rename began.
+    pub(crate) fn edit_pair(&self, file: usize, versions: [&Edited; 2]) -> Result<Instant> {
+        let first = file * ROUTES_OF_FILE;
+        let version = |number: usize| versions.get(number - first).copied().copied().unwrap_or_default();
+        self.replace(file, &self.file(file, version))
     }
 
     /// The host of the edited route.
@@ -58,16 +77,27 @@ impl<'a> Fixture<'a> {
 
     /// Replaces the file of the edited route; returns when the rename began.
     pub(crate) fn edit(&self, edited: &Edited) -> Result<Instant> {
+        let route = self.edited_route();
+        let version = |number| if number == route { *edited } else { Edited::default() };
+        let file = self.edited_file();
+        self.replace(file, &self.file(file, version))
+    }
+
+    fn replace(&self, file: usize, text: &str) -> Result<Instant> {
         let draft = self.world.folder().join("drafts").join("edit");
-        fs::write(&draft, self.file(self.edited_file(), edited))?;
+        fs::write(&draft, text)?;
         let began = Instant::now();
-        fs::rename(&draft, self.edited_path()).context("cannot rename the file of the edited route")?;
+        fs::rename(&draft, self.path(file)).context("cannot rename a file of routes")?;
         Ok(began)
+    }
+
+    fn path(&self, file: usize) -> PathBuf {
+        self.world.manifests().join(file_name(file))
     }
 
     /// The file of the edited route.
     pub(crate) fn edited_path(&self) -> PathBuf {
-        self.world.manifests().join(file_name(self.edited_file()))
+        self.path(self.edited_file())
     }
 
     /// The files of all objects.
@@ -75,22 +105,22 @@ impl<'a> Fixture<'a> {
         fs::read_dir(self.world.manifests())?.map(|entry| Ok(entry?.path())).collect()
     }
 
-    fn file(&self, file: usize, edited: &Edited) -> String {
+    fn file(&self, file: usize, version: impl Fn(usize) -> Edited) -> String {
         let first = file * ROUTES_OF_FILE;
         let numbers = first..self.routes.min(first + ROUTES_OF_FILE);
-        let unedited = Edited::default();
-        let version = |number| if number == self.edited_route() { edited } else { &unedited };
-        documents(&numbers.map(|number| route(number, version(number))).collect::<Vec<_>>())
+        documents(&numbers.map(|number| route(number, &version(number))).collect::<Vec<_>>())
     }
 }
 
-/// A version of the edited route.
+/// A version of an edited route.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Edited {
     /// Number of the value of its header, which clients receive.
     pub(crate) value: usize,
     /// Number of the value of its annotation, which clients do not receive.
     pub(crate) annotation: usize,
+    /// Whether an Envoy with a small limit of RE2 programs refuses it.
+    pub(crate) is_refused: bool,
 }
 
 impl Edited {
@@ -115,6 +145,7 @@ fn host(number: usize) -> String {
 fn route(number: usize, edited: &Edited) -> String {
     let (backend, header, annotation) = (backend(number / ROUTES_OF_FILE), edited.header(), edited.annotation);
     let host = host(number);
+    let path = if edited.is_refused { LARGE } else { "{type: PathPrefix, value: /}" };
     format!(
         r#"apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
@@ -129,7 +160,7 @@ spec:
   hostnames: ["{host}"]
   rules:
   - matches:
-    - path: {{type: PathPrefix, value: /}}
+    - path: {path}
     filters:
     - type: RequestHeaderModifier
       requestHeaderModifier: {{set: [{{name: {HEADER}, value: {header}}}]}}
@@ -152,12 +183,32 @@ mod tests {
         let read = || fs::read_to_string(fixture.edited_path());
         let before = read()?;
         assert_eq!(before.matches("kind: HTTPRoute").count(), 10);
-        let edited = Edited { value: 7, annotation: 0 };
+        let edited = Edited { value: 7, ..Edited::default() };
         fixture.edit(&edited)?;
         let after = read()?;
         assert_eq!(after.len(), before.len());
         assert_eq!(after.matches(&edited.header()).count(), 1);
         assert_eq!(after.replace(&edited.header(), &Edited::default().header()), before);
+        Ok(())
+    }
+
+    #[test]
+    fn a_pair_is_the_first_two_routes_of_one_file() -> Result<()> {
+        let world = World::new()?;
+        for (routes, pairs) in [(1, 0), (2, 1), (11, 1), (12, 2), (20, 2)] {
+            let fixture = Fixture { world: &world, routes, endpoint: ENDPOINT, port: 80 };
+            assert_eq!(fixture.pairs(), pairs, "{routes} routes");
+        }
+        let fixture = Fixture::write(&world, 25, ENDPOINT)?;
+        let good = Edited { value: 7, ..Edited::default() };
+        fixture.edit_pair(1, [&Edited { is_refused: true, ..good }, &good])?;
+        let text = fs::read_to_string(fixture.path(1))?;
+        let of_header = |header: String| text.matches(&header).count();
+        assert_eq!((of_header(good.header()), of_header(Edited::default().header())), (2, 8));
+        let [refused, other] = fixture.hosts_of_pair(1);
+        let place = |host: &str| text.find(host).context("no such host");
+        let (first, second) = (place(&refused)?, place(&other)?);
+        assert_eq!(text.match_indices(LARGE).map(|(at, _)| first < at && at < second).collect::<Vec<_>>(), [true]);
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ mod figures;
 mod file_envoy;
 mod fixture;
 mod floors;
+mod isolation;
 mod names;
 mod percentiles;
 mod report;

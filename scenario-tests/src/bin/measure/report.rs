@@ -131,6 +131,27 @@ pub(crate) struct ThroughEnvoy {
     pub(crate) edit_milliseconds: Percentiles,
     /// The same time for an Envoy without Holdfast that reads a RouteConfiguration with one route from a file.
     pub(crate) file_milliseconds: Percentiles,
+    /// Edits beside a refused one; none with one route.
+    #[serde(default)]
+    pub(crate) isolation: Option<Isolation>,
+}
+
+/// Edits that were written together with an edit of another route that Envoy refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Isolation {
+    /// Number of pairs.
+    pub(crate) pairs: usize,
+    pub(crate) unprobed: Isolated,
+    pub(crate) probed: Isolated,
+}
+
+/// The pairs without or with the probe.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Isolated {
+    /// Time from the rename of the file until the first answer of the route that is not refused.
+    pub(crate) milliseconds: Percentiles,
+    /// Refusals by the Envoy that serves, also while the refused edits were corrected.
+    pub(crate) refusals: f64,
 }
 
 impl Run {

@@ -84,7 +84,7 @@ fn ratio(value: f64, to: f64) -> String {
 mod tests {
     use super::*;
     use crate::percentiles::Percentiles;
-    use crate::report::{Edits, Floors, Machine, Rewrites, Stages, Start, ThroughEnvoy};
+    use crate::report::{Edits, Floors, Isolated, Isolation, Machine, Rewrites, Stages, Start, ThroughEnvoy};
     use crate::usage::Memory;
 
     fn run(routes: usize, scale: f64) -> Run {
@@ -112,6 +112,11 @@ mod tests {
             envoy: Some(EnvoySection::Measured(ThroughEnvoy {
                 edit_milliseconds: times(30.0 * scale),
                 file_milliseconds: times(3.0),
+                isolation: Some(Isolation {
+                    pairs: 10,
+                    unprobed: Isolated { milliseconds: times(90.0), refusals: 10.0 },
+                    probed: Isolated { milliseconds: times(60.0), refusals: 0.0 },
+                }),
             })),
         }
     }
@@ -133,6 +138,8 @@ mod tests {
         assert_eq!(columns(&table, "cold start"), ["500", "5", "100"]);
         assert_eq!(columns(&table, "CPU of an edit"), ["3"]);
         assert_eq!(columns(&table, "edit to answer (floor: file to Envoy), p95"), ["30", "3", "10"]);
+        assert_eq!(columns(&table, "isolation, no probe (floor: edit), p50"), ["90", "30", "3"]);
+        assert_eq!(columns(&table, "isolation by probe (floor: edit), max"), ["60", "30", "2"]);
     }
 
     #[test]

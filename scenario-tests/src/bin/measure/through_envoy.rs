@@ -1,9 +1,9 @@
 //! Edits through a real Envoy: the time from an edit of a file to the first changed answer.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Error, Result};
+use anyhow::Result;
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, envoy};
 use tokio::time::sleep;
 
@@ -12,7 +12,7 @@ use crate::edits::PAUSE;
 use crate::fixture::{Edited, Fixture};
 use crate::percentiles::Percentiles;
 use crate::report::{EnvoySection, ThroughEnvoy};
-use crate::{file_envoy, start};
+use crate::{file_envoy, isolation, start};
 
 /// Measures edits through an Envoy, if one is available.
 pub(crate) async fn measure(fixture: &Fixture<'_>, edited: &mut Edited, count: usize) -> Result<EnvoySection> {
@@ -22,14 +22,16 @@ pub(crate) async fn measure(fixture: &Fixture<'_>, edited: &mut Edited, count: u
     };
     let edit_milliseconds = Percentiles::of(&edits(fixture, &envoy, edited, count).await?);
     let floor = file_envoy::edits(fixture.world, &envoy, fixture.endpoint, count).await?;
-    Ok(EnvoySection::Measured(ThroughEnvoy { edit_milliseconds, file_milliseconds: Percentiles::of(&floor) }))
+    let file_milliseconds = Percentiles::of(&floor);
+    let isolation = isolation::measure(fixture, edited, count.div_ceil(2)).await?;
+    Ok(EnvoySection::Measured(ThroughEnvoy { edit_milliseconds, file_milliseconds, isolation }))
 }
 
 /// Returns the time of each edit of the edited route.
 async fn edits(fixture: &Fixture<'_>, envoy: &Path, edited: &mut Edited, count: usize) -> Result<Vec<Duration>> {
-    let options = options(fixture, "edits", envoy.to_owned())?.args(&["--probe", "off"]);
+    let options = options(fixture, "edits", envoy)?.args(&["--probe", "off"]);
+    let holdfast = started(fixture, options, edited).await?;
     let mut answers = Answers::of(fixture.port, &fixture.edited_host());
-    let holdfast = started(fixture, options, &mut answers, edited).await?;
     let mut times = Vec::new();
     for _ in 0..count {
         edited.value += 1;
@@ -42,23 +44,17 @@ async fn edits(fixture: &Fixture<'_>, envoy: &Path, edited: &mut Edited, count: 
 }
 
 /// Returns options with a managed Envoy of this program, and with a data folder of this name.
-fn options(fixture: &Fixture<'_>, name: &str, envoy: PathBuf) -> Result<HoldfastOptions> {
+pub(crate) fn options(fixture: &Fixture<'_>, name: &str, envoy: &Path) -> Result<HoldfastOptions> {
     let mut options = HoldfastOptions::new(fixture.world)?;
     options.data = fixture.world.folder().join(format!("data-{name}"));
-    let envoy =
-        envoy.into_os_string().into_string().map_err(|path| Error::msg(format!("{} is no text", path.display())))?;
-    Ok(options.env("ENVOY_BIN", &envoy))
+    Ok(options.env("ENVOY_BIN", &envoy.display().to_string()))
 }
 
-/// Starts Holdfast and waits until the Envoy answers for the edited route and Holdfast is idle.
-async fn started(
-    fixture: &Fixture<'_>,
-    options: HoldfastOptions,
-    answers: &mut Answers,
-    edited: &Edited,
-) -> Result<Holdfast> {
+/// Starts Holdfast and waits until the Envoy answers for the edited route, and Holdfast is idle.
+pub(crate) async fn started(fixture: &Fixture<'_>, options: HoldfastOptions, edited: &Edited) -> Result<Holdfast> {
+    fixture.edit(edited)?;
     let holdfast = Holdfast::start(fixture.world, options)?;
-    answers.until(&edited.header()).await?;
+    Answers::of(fixture.port, &fixture.edited_host()).until(&edited.header()).await?;
     start::idle(holdfast.id()).await?;
     Ok(holdfast)
 }
