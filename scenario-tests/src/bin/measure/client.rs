@@ -1,5 +1,5 @@
 //! A client of the xDS server that subscribes as an Envoy does and accepts everything: clusters and listeners by
-//! wildcard, endpoints and routes by the names in them. It does not unsubscribe, as no measurement removes an object.
+//! wildcard, endpoints and routes by the names in them, and virtual hosts in the separate form. It does not unsubscribe, as no measurement removes an object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,14 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::envoy::config::core::v3::node::UserAgentVersionType;
+use envoy_types::pb::envoy::config::core::v3::{BuildVersion, Node};
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+use envoy_types::pb::envoy::r#type::v3::SemanticVersion;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::timeout_at;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Streaming;
 
-use crate::names::{self, CLUSTER, LISTENER};
+use crate::names::{self, CLUSTER, LISTENER, ROUTES};
+use crate::report::VirtualHosts;
 use crate::wire;
 
 /// The Gateway of the measurement, in `node.cluster`.
@@ -27,6 +30,7 @@ pub(crate) struct Client {
     responses: Streaming<DeltaDiscoveryResponse>,
     read: Arc<AtomicU64>,
     subscribed: BTreeMap<&'static str, BTreeSet<String>>,
+    virtual_hosts: VirtualHosts,
 }
 
 /// A response and the time of its arrival.
@@ -38,17 +42,18 @@ pub(crate) struct Received {
 
 impl Client {
     /// Connects to a loopback port.
-    pub(crate) async fn connect(port: u16) -> Result<Self> {
+    pub(crate) async fn connect(port: u16, virtual_hosts: VirtualHosts) -> Result<Self> {
         let read = Arc::new(AtomicU64::new(0));
         let mut service = wire::open(port, read.clone()).await?;
         let (requests, receiver) = unbounded_channel();
-        let node = Node { id: "measure".into(), cluster: GATEWAY.into(), ..Node::default() };
+        let user_agent_version_type = version(virtual_hosts);
+        let node = Node { id: "measure".into(), cluster: GATEWAY.into(), user_agent_version_type, ..Node::default() };
         // Only the first request of a stream has a node.
         for (type_url, node) in [(CLUSTER, Some(node)), (LISTENER, None)] {
             requests.send(DeltaDiscoveryRequest { node, type_url: type_url.into(), ..Default::default() })?;
         }
         let responses = service.delta_aggregated_resources(UnboundedReceiverStream::new(receiver)).await?.into_inner();
-        Ok(Self { requests, responses, read, subscribed: BTreeMap::new() })
+        Ok(Self { requests, responses, read, subscribed: BTreeMap::new(), virtual_hosts })
     }
 
     /// Number of bytes read from the socket so far.
@@ -65,7 +70,10 @@ impl Client {
             response_nonce: response.nonce.clone(),
             ..Default::default()
         })?;
-        if let Some((type_url, names)) = names::named(&response)? {
+        // Whole route configurations name nothing, and are large.
+        if (response.type_url != ROUTES || self.virtual_hosts == VirtualHosts::Separate)
+            && let Some((type_url, names)) = names::named(&response)?
+        {
             self.subscribe(type_url, names)?;
         }
         Ok(Received { at, response })
@@ -110,4 +118,11 @@ impl Client {
         self.requests.send(request)?;
         Ok(())
     }
+}
+
+/// Returns the version of Envoy that the client reports: without one, it is sent whole route configurations.
+fn version(virtual_hosts: VirtualHosts) -> Option<UserAgentVersionType> {
+    let version = SemanticVersion { major_number: 1, minor_number: 40, patch: 0 };
+    let build = BuildVersion { version: Some(version), ..Default::default() };
+    (virtual_hosts == VirtualHosts::Separate).then_some(UserAgentVersionType::UserAgentBuildVersion(build))
 }

@@ -9,7 +9,7 @@ use regex::bytes::Regex;
 
 use crate::client::Received;
 use crate::fixture::{Edited, Fixture};
-use crate::names::ROUTES;
+use crate::names::{ROUTES, VIRTUAL_HOST};
 use crate::percentiles::{Percentiles, milliseconds};
 use crate::report::{Edits, Rewrites};
 use crate::start::Running;
@@ -80,7 +80,7 @@ pub(crate) async fn without_effect(
 
 fn contains(response: &DeltaDiscoveryResponse, value: &Regex) -> bool {
     let bodies = response.resources.iter().filter_map(|resource| resource.resource.as_ref());
-    response.type_url == ROUTES && bodies.into_iter().any(|body| value.is_match(&body.value))
+    [ROUTES, VIRTUAL_HOST].contains(&&*response.type_url) && bodies.into_iter().any(|body| value.is_match(&body.value))
 }
 
 /// The beginning of a measurement of CPU time.

@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn edits_differ_in_the_value_only() {
         let (one, two) = (routes(&value(1)), routes(&value(2)));
-        assert_ne!(one, two);
+        assert_eq!(one.matches(&value(1)).count(), 1);
         assert_eq!(one.replace(&value(1), &value(2)), two);
     }
 }

@@ -1,5 +1,5 @@
 //! The objects of a measurement: one Gateway with one plain listener, routes with one host each, a Service for every ten
-//! routes, and the versions of the one route that is edited.
+//! routes, and the versions of the routes that are edited.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -7,8 +7,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use holdfast_scenario_tests::World;
 use holdfast_scenario_tests::manifests::{NAMESPACE, SERVICE_PORT, documents, service};
+use holdfast_scenario_tests::{HoldfastOptions, World};
+
+use crate::report::VirtualHosts;
 
 /// Number of routes in a file, and of routes with the same Service.
 const ROUTES_OF_FILE: usize = 10;
@@ -29,19 +31,36 @@ pub(crate) struct Fixture<'a> {
     pub(crate) routes: usize,
     /// The endpoint of every Service.
     pub(crate) endpoint: SocketAddr,
+    /// The form in which virtual hosts are sent.
+    pub(crate) virtual_hosts: VirtualHosts,
     /// The port of the Gateway.
     pub(crate) port: u16,
 }
 
 impl<'a> Fixture<'a> {
     /// Writes all objects.
-    pub(crate) fn write(world: &'a World, routes: usize, endpoint: SocketAddr) -> Result<Self> {
-        let fixture = Self { world, routes, endpoint, port: world.gateway()? };
+    pub(crate) fn write(
+        world: &'a World,
+        routes: usize,
+        endpoint: SocketAddr,
+        virtual_hosts: VirtualHosts,
+    ) -> Result<Self> {
+        let fixture = Self { world, routes, endpoint, virtual_hosts, port: world.gateway()? };
         for file in 0..routes.div_ceil(ROUTES_OF_FILE) {
             world.write(&format!("service-{file:05}.yaml"), service(NAMESPACE, &backend(file), None, &[endpoint]))?;
             world.write(&file_name(file), fixture.file(file, |_| Edited::default()))?;
         }
         Ok(fixture)
+    }
+
+    /// Options of Holdfast with this value of `--probe`.
+    pub(crate) fn options(&self, probe: &str) -> Result<HoldfastOptions> {
+        let options = HoldfastOptions::new(self.world)?.args(&["--probe", probe]);
+        // Earlier versions of Holdfast do not have the flag.
+        Ok(match self.virtual_hosts {
+            VirtualHosts::Whole => options,
+            VirtualHosts::Separate => options.args(&["--xds-virtual-hosts", "separate"]),
+        })
     }
 
     /// Number of files with at least two routes.
@@ -178,7 +197,7 @@ mod tests {
     #[test]
     fn an_edit_changes_one_route_of_one_file() -> Result<()> {
         let world = World::new()?;
-        let fixture = Fixture::write(&world, 25, ENDPOINT)?;
+        let fixture = Fixture::write(&world, 25, ENDPOINT, VirtualHosts::Whole)?;
         assert_eq!(fixture.files()?.len(), 1 + 3 + 3);
         let read = || fs::read_to_string(fixture.edited_path());
         let before = read()?;
@@ -196,10 +215,11 @@ mod tests {
     fn a_pair_is_the_first_two_routes_of_one_file() -> Result<()> {
         let world = World::new()?;
         for (routes, pairs) in [(1, 0), (2, 1), (11, 1), (12, 2), (20, 2)] {
-            let fixture = Fixture { world: &world, routes, endpoint: ENDPOINT, port: 80 };
+            let fixture =
+                Fixture { world: &world, routes, endpoint: ENDPOINT, virtual_hosts: VirtualHosts::Whole, port: 80 };
             assert_eq!(fixture.pairs(), pairs, "{routes} routes");
         }
-        let fixture = Fixture::write(&world, 25, ENDPOINT)?;
+        let fixture = Fixture::write(&world, 25, ENDPOINT, VirtualHosts::Whole)?;
         let good = Edited { value: 7, ..Edited::default() };
         fixture.edit_pair(1, [&Edited { is_refused: true, ..good }, &good])?;
         let text = fs::read_to_string(fixture.path(1))?;

@@ -138,12 +138,14 @@ impl AggregatedDiscoveryService for Echo {
 mod tests {
     use holdfast_scenario_tests::World;
 
+    use crate::report::VirtualHosts;
+
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn floors_of_large_responses_are_measured() -> Result<()> {
         let world = World::new()?;
-        let fixture = Fixture::write(&world, 1, (Ipv4Addr::LOCALHOST, 9).into())?;
+        let fixture = Fixture::write(&world, 1, (Ipv4Addr::LOCALHOST, 9).into(), VirtualHosts::Whole)?;
         let folder = tempfile::tempdir()?;
         let response = DeltaDiscoveryResponse { nonce: "n".repeat(5 << 20), ..Default::default() };
         let floors = measure(&fixture, folder.path(), response, 2).await?;

@@ -43,8 +43,7 @@ async fn session(
     pairs: usize,
     probe: &str,
 ) -> Result<Isolated> {
-    let options = through_envoy::options(fixture, &format!("isolation-{probe}"), envoy)?;
-    let options = options.args(&["--probe", probe]).args(&FALLBACK);
+    let options = through_envoy::options(fixture, &format!("isolation-{probe}"), envoy, probe)?.args(&FALLBACK);
     let holdfast = through_envoy::started(fixture, options, edited).await?;
     if probe == "on" {
         probe_is_ready(&holdfast).await?;

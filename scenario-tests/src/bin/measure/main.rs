@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 
-use crate::report::Report;
+use crate::report::{Report, VirtualHosts};
 
 /// Measures Holdfast in standalone mode, with an xDS client and with an Envoy; HOLDFAST_BIN and ENVOY_BIN name the
 /// programs, else they are built and looked for.
@@ -59,6 +59,9 @@ struct Options {
     /// Number of measured edits; rewrites without effect are half as many of each kind.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..))]
     edits: u16,
+    /// The form in which virtual hosts are sent, to the client and to the Envoy.
+    #[arg(long, value_enum, default_value_t)]
+    virtual_hosts: VirtualHosts,
     /// File for the figures, in JSON.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -87,6 +90,7 @@ async fn measure(options: Options) -> Result<()> {
         program: surroundings::program()?,
         machine: surroundings::machine()?,
         edits,
+        virtual_hosts: options.virtual_hosts,
         runs: Vec::new(),
     };
     println!("{}", table::title(&report));
@@ -94,7 +98,7 @@ async fn measure(options: Options) -> Result<()> {
     numbers.retain(|routes| *routes > 1);
     numbers.insert(0, 1);
     for routes in numbers {
-        let mut run = run::measure(routes, edits).await?;
+        let mut run = run::measure(routes, edits, options.virtual_hosts).await?;
         run.memory_per_route = report.runs.first().and_then(|base| run.memory_per_route(base));
         println!("\n{}", table::of_run(&run).trim_end());
         report.runs.push(run);

@@ -1,9 +1,21 @@
 //! The figures of a run, as they are written to a file.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::percentiles::Percentiles;
 use crate::usage::Memory;
+
+/// The form in which virtual hosts are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum VirtualHosts {
+    /// All hosts of a route configuration after each edit.
+    #[default]
+    Whole,
+    /// Only the changed hosts.
+    Separate,
+}
 
 /// A run of this program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +29,9 @@ pub(crate) struct Report {
     pub(crate) machine: Machine,
     /// Number of measured edits for each number of routes.
     pub(crate) edits: usize,
+    /// The form of virtual hosts; whole in files of earlier versions of this program.
+    #[serde(default)]
+    pub(crate) virtual_hosts: VirtualHosts,
     /// One run for each number of routes; the first has a single route, and is what memory is compared with.
     pub(crate) runs: Vec<Run>,
 }
@@ -66,11 +81,11 @@ pub(crate) struct Start {
 /// Edits that change what clients receive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Edits {
-    /// Time from the rename of the file until the client has the changed RouteConfiguration, in milliseconds.
+    /// Time from the rename of the file until the client has the changed virtual host, in milliseconds.
     pub(crate) milliseconds: Percentiles,
     /// Bytes that the client reads for each edit.
     pub(crate) bytes: f64,
-    /// Encoded size of the response with the changed RouteConfiguration.
+    /// Encoded size of the response with the changed virtual host.
     pub(crate) response_bytes: usize,
     /// CPU time of the process for each edit, without that of an idle process in the same time.
     pub(crate) cpu_milliseconds: f64,

@@ -1,30 +1,30 @@
 //! The sequence of measurements for one number of routes, in standalone mode.
 
 use anyhow::{Context, Result};
+use holdfast_scenario_tests::World;
 use holdfast_scenario_tests::echo::{Echo, EchoOptions};
 use holdfast_scenario_tests::manifests::NAMESPACE;
-use holdfast_scenario_tests::{HoldfastOptions, World};
 
 use crate::fixture::{Edited, Fixture};
-use crate::report::{Run, Stages};
+use crate::report::{Run, Stages, VirtualHosts};
 use crate::start::Running;
 use crate::{edits, floors, through_envoy};
 
 /// Measures everything for one number of routes, in a world of its own; an error has the end of the logs.
-pub(crate) async fn measure(routes: usize, count: usize) -> Result<Run> {
+pub(crate) async fn measure(routes: usize, count: usize, virtual_hosts: VirtualHosts) -> Result<Run> {
     let world = World::new()?;
-    let measured = sequence(&world, routes, count).await;
+    let measured = sequence(&world, routes, count, virtual_hosts).await;
     measured.with_context(|| format!("measurement of {routes} routes\n{}", world.logs()))
 }
 
-async fn sequence(world: &World, routes: usize, count: usize) -> Result<Run> {
+async fn sequence(world: &World, routes: usize, count: usize, virtual_hosts: VirtualHosts) -> Result<Run> {
     progress(routes, "cold start");
     let echo = Echo::start(EchoOptions { recorded_max: 0, ..EchoOptions::new(NAMESPACE, "echo", "echo") }).await?;
-    let fixture = Fixture::write(world, routes, echo.address())?;
+    let fixture = Fixture::write(world, routes, echo.address(), virtual_hosts)?;
     let port = world.port()?;
-    let mut options = HoldfastOptions::new(world)?.without_envoy().args(&["--probe", "off"]);
+    let mut options = fixture.options("off")?.without_envoy();
     options.xds = format!("127.0.0.1:{port}");
-    let (mut running, cold_start) = Running::start(world, options.clone(), port, routes).await?;
+    let (mut running, cold_start) = Running::start(options.clone(), port, &fixture).await?;
     running.settle().await?;
     let after_start = running.memory()?;
     progress(routes, "idle");
@@ -43,7 +43,7 @@ async fn sequence(world: &World, routes: usize, count: usize) -> Result<Run> {
 
     progress(routes, "restart");
     running.holdfast.terminate().await?.expect_code(0)?;
-    let (mut running, restart) = Running::start(world, options, port, routes).await?;
+    let (mut running, restart) = Running::start(options, port, &fixture).await?;
     running.settle().await?;
     let after_restart = running.memory()?;
     running.holdfast.terminate().await?.expect_code(0)?;

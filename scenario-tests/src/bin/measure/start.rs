@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use holdfast_scenario_tests::{Holdfast, HoldfastOptions, World, process};
+use holdfast_scenario_tests::{Holdfast, HoldfastOptions, process};
 
 use crate::client::Client;
-use crate::fixture::DOMAIN;
+use crate::fixture::{DOMAIN, Fixture};
 use crate::names;
 use crate::percentiles::milliseconds;
-use crate::report::Start;
+use crate::report::{Start, VirtualHosts};
 use crate::usage;
 
 /// Time for a start with many routes.
@@ -32,16 +32,11 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts both and returns when the client has all routes.
-    pub(crate) async fn start(
-        world: &World,
-        options: HoldfastOptions,
-        port: u16,
-        routes: usize,
-    ) -> Result<(Self, Start)> {
+    pub(crate) async fn start(options: HoldfastOptions, port: u16, fixture: &Fixture<'_>) -> Result<(Self, Start)> {
         let began = Instant::now();
-        let holdfast = Holdfast::start(world, options)?;
+        let holdfast = Holdfast::start(fixture.world, options)?;
         let (client, at) = loop {
-            match connect(port, routes).await {
+            match connect(port, fixture.routes, fixture.virtual_hosts).await {
                 Ok(connected) => break connected,
                 Err(error) if !process::runs(holdfast.id()) => return Err(error).context("holdfast has ended"),
                 Err(error) if began.elapsed() > LIMIT => return Err(error).context("not all routes were received"),
@@ -92,8 +87,8 @@ pub(crate) async fn idle(id: u32) -> Result<()> {
 }
 
 /// Connects and receives until all hosts are there; returns when the last one arrived.
-async fn connect(port: u16, routes: usize) -> Result<(Client, Instant)> {
-    let mut client = Client::connect(port).await?;
+async fn connect(port: u16, routes: usize, virtual_hosts: VirtualHosts) -> Result<(Client, Instant)> {
+    let mut client = Client::connect(port, virtual_hosts).await?;
     let mut hosts = HashSet::new();
     let all = |received: &crate::client::Received| {
         let domains = names::domains(&received.response)?.into_iter();

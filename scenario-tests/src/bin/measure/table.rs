@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::figures::{Figure, figures};
-use crate::report::{EnvoySection, Report, Run};
+use crate::report::{EnvoySection, Report, Run, VirtualHosts};
 
 /// Width of the names and of the other columns.
 const NAME: usize = 48;
@@ -63,7 +63,11 @@ pub(crate) fn title(report: &Report) -> String {
     let commit = report.commit.as_deref().unwrap_or("unknown commit");
     let date = report.date.as_ref().map(|date| format!(", {date}")).unwrap_or_default();
     let Report { program, machine, edits, .. } = report;
-    format!("{program} ({commit}{date}), {edits} edits, {} CPUs {}", machine.cpus, machine.model)
+    let form = match report.virtual_hosts {
+        VirtualHosts::Whole => "",
+        VirtualHosts::Separate => ", separate virtual hosts",
+    };
+    format!("{program} ({commit}{date}), {edits} edits{form}, {} CPUs {}", machine.cpus, machine.model)
 }
 
 fn row(name: &str, columns: [String; 3]) -> String {
@@ -123,7 +127,15 @@ mod tests {
 
     fn report(runs: Vec<Run>) -> Report {
         let machine = Machine { cpus: 2, model: "a model".into() };
-        Report { commit: Some("abc".into()), date: None, program: "holdfast 0.1.0".into(), machine, edits: 60, runs }
+        Report {
+            commit: Some("abc".into()),
+            date: None,
+            program: "holdfast 0.1.0".into(),
+            machine,
+            edits: 60,
+            virtual_hosts: VirtualHosts::Separate,
+            runs,
+        }
     }
 
     fn columns(table: &str, name: &str) -> Vec<String> {
@@ -150,6 +162,10 @@ mod tests {
         assert_eq!(columns(&table, "responses to annotations"), ["0", "0", "-"]);
         assert!(table.contains("\n1 routes: only in a\n") && table.contains("\n200 routes: only in b\n"), "{table}");
         assert_eq!(table.matches("\ncold start, ms").count(), 1, "{table}");
+        assert!(
+            table.starts_with("a: holdfast 0.1.0 (abc), 60 edits, separate virtual hosts, 2 CPUs a model\n"),
+            "{table}"
+        );
     }
 
     #[test]
@@ -165,11 +181,13 @@ mod tests {
     #[test]
     fn a_report_of_an_earlier_version_is_read() -> anyhow::Result<()> {
         let mut value = serde_json::to_value(report(vec![run(1, 1.0)]))?;
+        assert!(value.as_object_mut().is_some_and(|fields| fields.remove("virtual_hosts").is_some()));
         let fields = value["runs"][0].as_object_mut();
         assert!(fields.is_some_and(|fields| fields.remove("envoy").is_some()));
         let read: Report = serde_json::from_value(value)?;
         assert_eq!(read.runs.first().map(|run| run.envoy.clone()), Some(None));
-        assert!(!of_two(&read, &read).contains("Envoy"));
+        let table = of_two(&read, &read);
+        assert!(!table.contains("Envoy") && !table.contains("separate"), "{table}");
         Ok(())
     }
 

@@ -29,7 +29,7 @@ pub(crate) async fn measure(fixture: &Fixture<'_>, edited: &mut Edited, count: u
 
 /// Returns the time of each edit of the edited route.
 async fn edits(fixture: &Fixture<'_>, envoy: &Path, edited: &mut Edited, count: usize) -> Result<Vec<Duration>> {
-    let options = options(fixture, "edits", envoy)?.args(&["--probe", "off"]);
+    let options = options(fixture, "edits", envoy, "off")?;
     let holdfast = started(fixture, options, edited).await?;
     let mut answers = Answers::of(fixture.port, &fixture.edited_host());
     let mut times = Vec::new();
@@ -43,9 +43,9 @@ async fn edits(fixture: &Fixture<'_>, envoy: &Path, edited: &mut Edited, count: 
     Ok(times)
 }
 
-/// Returns options with a managed Envoy of this program, and with a data folder of this name.
-pub(crate) fn options(fixture: &Fixture<'_>, name: &str, envoy: &Path) -> Result<HoldfastOptions> {
-    let mut options = HoldfastOptions::new(fixture.world)?;
+/// Returns options with a data folder of this name, a managed Envoy of this program, and a value of `--probe`.
+pub(crate) fn options(fixture: &Fixture<'_>, name: &str, envoy: &Path, probe: &str) -> Result<HoldfastOptions> {
+    let mut options = fixture.options(probe)?;
     options.data = fixture.world.folder().join(format!("data-{name}"));
     Ok(options.env("ENVOY_BIN", &envoy.display().to_string()))
 }
