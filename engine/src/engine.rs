@@ -436,6 +436,11 @@ impl Engine {
         self.scopes.offered_to_all()
     }
 
+    /// Returns whether records to store were not taken yet.
+    pub fn has_records(&self) -> bool {
+        self.scopes.has_records()
+    }
+
     /// Returns the records to store since the last call: versions that were proven, configurations that were
     /// acknowledged.
     pub fn take_records(&mut self) -> Batch {

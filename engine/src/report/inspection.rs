@@ -7,9 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use holdfast_api::apis::document::is_kept;
 use holdfast_api::object::Object;
 use holdfast_check::time::Moment;
 use holdfast_envoy::features::redirect::ListenerContext;
+use holdfast_fallback::last_valid::Version;
 use holdfast_fallback::readmission::Readmission;
 use holdfast_fallback::rollout::Stage;
 use holdfast_fallback::scope::FallbackScope;
@@ -223,7 +225,7 @@ fn plan(scope: &FallbackScope, engine: &Engine) -> Value {
             .map(|subject| json!({ "object": subject.node.key.to_string(), "section": subject.node.section }))
             .collect::<Vec<_>>(),
         "quarantine": scope.verdicts.quarantine.iter().map(|(content, verdict)| verdict_json(content, verdict)).collect::<Vec<_>>(),
-        "lastValid": versions(scope),
+        "lastValid": scope.evidence.last_valid.iter().map(version_json).collect::<Vec<_>>(),
     })
 }
 
@@ -235,15 +237,12 @@ fn verdict_json(content: Content, verdict: &Verdict) -> Value {
     })
 }
 
-fn versions(scope: &FallbackScope) -> Vec<Value> {
-    let version = |version: &holdfast_fallback::last_valid::Version| {
-        let metadata = &version.object.metadata;
-        json!({
-            "object": version.object.key.to_string(), "uid": metadata.uid, "generation": metadata.generation,
-            "since": Moment(version.since),
-        })
-    };
-    scope.evidence.last_valid.iter().map(version).collect()
+fn version_json(version: &Version) -> Value {
+    let metadata = &version.object.metadata;
+    json!({
+        "object": version.object.key.to_string(), "uid": metadata.uid, "generation": metadata.generation,
+        "since": Moment(version.since),
+    })
 }
 
 fn remembered(scope: &FallbackScope) -> Value {
@@ -256,10 +255,12 @@ fn remembered(scope: &FallbackScope) -> Value {
             })
         })
     });
+    // Versions of other kinds are known in memory only.
+    let kept = scope.evidence.last_valid.iter().filter(|version| is_kept(&version.object.body));
     json!({
         "gateway": scope.id.name,
         "build": scope.id.build,
-        "objects": versions(scope),
+        "objects": kept.map(version_json).collect::<Vec<_>>(),
         "resources": resources.collect::<Vec<_>>(),
         "verdicts": scope.verdicts.quarantine.iter().map(|(content, verdict)| verdict_json(content, verdict)).collect::<Vec<_>>(),
     })

@@ -68,7 +68,9 @@ fn visits(routes: usize) -> Vec<(&'static str, Visits)> {
     let Some(Action::Publish { offers, .. }) = actions.into_iter().next() else { unreachable!("an edit is published") };
     let answers = envoys[0].answers(&offers);
     let (actions, of_answer) = Visits::of(|| engine.handle(answers));
+    assert!(engine.has_records(), "the acknowledged version is to be stored");
     let (_, of_records) = Visits::of(|| engine.take_records());
+    assert!(!engine.has_records());
     settle(&mut engine, &mut envoys, actions);
     let (_, of_clock) = Visits::of(|| engine.handle(vec![Event::Clock(1_700_000_001_000)]));
     let (_, of_next_clock) = Visits::of(|| engine.handle(vec![Event::Clock(1_700_000_002_000)]));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use holdfast_api::apis::document::{document, restored, stored};
+use holdfast_api::apis::document::{document, is_kept, restored, stored};
 use holdfast_api::apis::{Body, Decoded, decode};
 use holdfast_api::object::Object;
 use holdfast_test_support::{self as testing, mutate};
@@ -73,11 +73,12 @@ fn object(document: &Value) -> Option<(Object, bool)> {
 /// Returns whether the object is stored, and checks that a stored object is restored equal.
 fn comes_back(at: &str, object: &Object, whole: bool) -> bool {
     let Some(kept) = stored(object, SINCE) else {
-        let is_kept = KEPT.contains(&&*object.key.kind);
-        assert!(!whole || !is_kept, "{at}: {} is not stored", object.key);
+        let is_known = KEPT.contains(&&*object.key.kind);
+        assert!(!whole || !is_known, "{at}: {} is not stored", object.key);
+        assert_eq!(is_kept(&object.body), is_known, "{at}: {}", object.key);
         return false;
     };
-    assert!(KEPT.contains(&&*object.key.kind), "{at}: {} is stored", object.key);
+    assert!(KEPT.contains(&&*object.key.kind) && is_kept(&object.body), "{at}: {} is stored", object.key);
     let has_passwords = match &object.body {
         Body::TrafficPolicy(policy) => format!("{policy:?}").contains("users: Some("),
         body => matches!(body, Body::Secret(_)),

@@ -40,6 +40,20 @@ pub fn document(object: &Object) -> Option<Value> {
     written(object, Undecoded::Fails)
 }
 
+/// Returns whether versions of objects of this kind are kept: grants and endpoints are always read from the current
+/// objects.
+pub fn is_kept(body: &Body) -> bool {
+    !matches!(
+        body,
+        Body::ReferenceGrant(_)
+            | Body::CertificateDelegation(_)
+            | Body::ExtensionService(_)
+            | Body::EndpointSlice(_)
+            | Body::ConfigMap(_)
+            | Body::Namespace
+    )
+}
+
 /// What becomes of the parts of an object that did not decode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Undecoded {
@@ -76,7 +90,7 @@ pub(super) fn written(object: &Object, undecoded: Undecoded) -> Option<Value> {
         }
         Body::DirectResponse(response) => vec![("spec", whole_spec(&**response, &response.unread, undecoded)?)],
         Body::GatewayClass(class) => vec![("spec", class_spec(class)?)],
-        // Grants and endpoints are always read from the current objects.
+        // As in `is_kept`.
         Body::ReferenceGrant(_)
         | Body::CertificateDelegation(_)
         | Body::ExtensionService(_)

@@ -101,14 +101,32 @@ pub fn failed(failed: Vec<Failed>) -> Value {
     json!({ "failed": failed.into_iter().map(entry).collect::<Vec<_>>() })
 }
 
-/// The contents of the store, and the state of its commits.
-pub fn store(persisted: Option<&Persisted>, remembered: &Value) -> Value {
-    let Some(Persisted { commits, errors, refused, last_duration, statistics, failing }) = persisted else {
-        return json!({ "stored": false, "scopes": remembered });
+/// The versions, configurations and verdicts to be stored, as the main loop knows them.
+pub struct Remembered {
+    scopes: Value,
+    /// Whether the persistence has all of them, and writes to the folder that the next run reads.
+    is_given: bool,
+}
+
+impl Remembered {
+    /// Takes the current state of the main loop.
+    pub fn of(core: &Core) -> Self {
+        Self { scopes: core.engine.remembered(), is_given: core.has_given_all_to_the_store() }
+    }
+}
+
+/// The contents of the store, and the state of its commits. The state of the persistence is read after the contents: if
+/// nothing waits then, all of the contents are on the disk.
+pub fn store(remembered: &Remembered, persisted: Option<&Persisted>) -> Value {
+    let Remembered { scopes, is_given } = remembered;
+    let Some(persisted) = persisted else {
+        return json!({ "stored": false, "scopes": scopes });
     };
+    let Persisted { commits, errors, refused, last_duration, statistics, waits, .. } = persisted;
     json!({
         "stored": true,
-        "failing": failing,
+        "upToDate": *is_given && waits.is_none(),
+        "failing": persisted.not_stored(),
         "commits": commits,
         "errors": errors,
         "refused": refused,
@@ -119,7 +137,7 @@ pub fn store(persisted: Option<&Persisted>, remembered: &Value) -> Value {
         "memoryOnly": statistics.memory_only,
         "unreadable": statistics.unreadable,
         "sealed": statistics.sealed,
-        "scopes": remembered,
+        "scopes": scopes,
     })
 }
 

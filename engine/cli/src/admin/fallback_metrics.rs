@@ -103,7 +103,7 @@ impl FallbackMetrics {
             store_failing: all.gauge(
                 "store_failing",
                 "Whether last valid versions are not stored now: the store was not opened, its folder is gone, or commits fail \
-                 (1 or 0)",
+                 or hang (1 or 0)",
             )?,
             oldest: Mutex::default(),
         })

@@ -195,9 +195,9 @@ async fn policies(Extract(state): Extract<State>) -> Response {
 }
 
 async fn store(Extract(state): Extract<State>) -> Response {
-    let remembered = state.handle.query(|core| core.engine.remembered()).await;
+    let remembered = state.handle.query(debug::Remembered::of).await;
     let persisted = state.store.as_ref().map(|store| store.persisted());
-    json(remembered.map(|remembered| debug::store(persisted.as_ref(), &remembered)))
+    json(remembered.map(|remembered| debug::store(&remembered, persisted.as_ref())))
 }
 
 async fn faults(Extract(state): Extract<State>) -> Response {

@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::http::Request;
 use holdfast_api::settings::Settings;
 use holdfast_engine::engine::{Engine, Event};
+use holdfast_store::MemoryStore;
 use holdfast_xds::{Answer, Fleets, Notice, Outcome, ResourceType};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -22,6 +23,7 @@ use crate::manifests::{Incarnations, ManifestReading, Manifests, Readings, Root}
 use crate::serve::core::{Core, CoreHandle, CoreInputs};
 use crate::serve::health::Readiness;
 use crate::serve::outputs::Outputs;
+use crate::store::persist::Persist;
 
 const MANIFESTS: &str = r"
 apiVersion: gateway.networking.k8s.io/v1
@@ -55,11 +57,11 @@ struct Loop {
 
 impl Loop {
     fn start() -> Self {
-        Self::with_ports(mpsc::channel(1).1)
+        Self::with(mpsc::channel(1).1, None)
     }
 
-    /// A loop with events of the ports of the host.
-    fn with_ports(ports: mpsc::Receiver<Vec<Event>>) -> Self {
+    /// A loop with events of the ports of the host, and with a store.
+    fn with(ports: mpsc::Receiver<Vec<Event>>, store: Option<Arc<Persist>>) -> Self {
         let (handle, questions) = CoreHandle::new();
         let (metrics, health, fleets) =
             (Arc::new(Metrics::new().unwrap()), Arc::new(Readiness::default()), Fleets::new());
@@ -70,14 +72,14 @@ impl Loop {
             health: health.clone(),
             fleets: fleets.clone(),
             envoys: None,
-            store: None,
+            store: store.clone(),
             comparison: Arc::default(),
             log_level: RuntimeLogLevel::without_log(),
         };
         let (readings, readings_out) = mpsc::channel(4);
         let (notices, notices_out) = mpsc::channel(4);
         let (end, ending) = watch::channel(false);
-        let core = Core::new(Engine::new(Settings::standalone()), Outputs::new(fleets, None, None), metrics, health);
+        let core = Core::new(Engine::new(Settings::standalone()), Outputs::new(fleets, None, store), metrics, health);
         let ((_, tried), (_, probe)) = (mpsc::channel(1), watch::channel(None));
         let (provisioned, replicas) = (mpsc::channel(1).1, mpsc::channel(1).1);
         let inputs = CoreInputs {
@@ -158,8 +160,12 @@ async fn the_page_shows_gateways_hosts_and_objects() {
     assert_eq!(fetch(debug_pages(it.state.clone()), "/", "shop.example.com").await.0, 421);
 }
 
+fn manifests(folder: &Path) -> Manifests {
+    Manifests::new(vec![Root { path: folder.into() }], Incarnations::in_memory(), Readings::Repeated)
+}
+
 fn read(folder: &Path) -> ManifestReading {
-    Manifests::new(vec![Root { path: folder.into() }], Incarnations::in_memory(), Readings::Repeated).read()
+    manifests(folder).read()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -214,6 +220,38 @@ async fn pages_show_served_configuration_and_faults() {
     it.end.send(true).unwrap();
     (&mut it.task).await.unwrap();
     assert_eq!(it.debug("/debug/faults").await.0, 503);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_the_store_shows_whether_all_is_on_the_disk() {
+    let (permit, permits) = std::sync::mpsc::channel();
+    let write = move |_| permits.recv().unwrap_or_default();
+    let it = Loop::with(mpsc::channel(1).1, Some(Arc::new(Persist::start(MemoryStore::default(), write).unwrap())));
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("all.yaml"), MANIFESTS).unwrap();
+    std::fs::write(folder.path().join("broken.yaml"), BROKEN).unwrap();
+    let mut manifests = manifests(folder.path());
+    it.readings.send(manifests.read()).await.unwrap();
+    it.comes_to_show("/readyz?verbose", "[+]translation ok\n").await;
+    assert_eq!(it.json("/debug/store").await["upToDate"], true);
+
+    // The store forgets a deleted object, as soon as its write ends.
+    std::fs::remove_file(folder.path().join("broken.yaml")).unwrap();
+    it.readings.send(manifests.read()).await.unwrap();
+    let comes_to_be = async |wanted: bool| {
+        for _ in 0..1000 {
+            if it.json("/debug/store").await["upToDate"] == wanted {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("upToDate is not {wanted}: {}", it.json("/debug/store").await);
+    };
+    comes_to_be(false).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(it.json("/debug/store").await["upToDate"], false, "it is being written");
+    permit.send(()).unwrap();
+    comes_to_be(true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -356,7 +394,7 @@ async fn an_edit_does_not_wait_for_ports_of_the_host_that_change_all_the_time() 
         let process = (([127, 0, 0, 1], 18080).into(), number.to_string().into());
         ports.try_send(vec![Event::PortsTaken([process].into())]).unwrap();
     }
-    let it = Loop::with_ports(ports_out);
+    let it = Loop::with(ports_out, None);
     it.readings.send(read(folder.path())).await.unwrap();
     it.comes_to_show("/readyz?verbose", "[+]translation ok\n").await;
     assert!(ports.capacity() < ports.max_capacity(), "all changes of ports were processed before");

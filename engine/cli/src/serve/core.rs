@@ -308,6 +308,8 @@ impl Core {
                 }
                 () = sleep_until(tick_at) => {
                     let acted = self.work(Activity::Events, |core| core.on_events(Vec::new()));
+                    // Also what a clock event proves without an action, after which no report is due.
+                    self.outputs.store(self.engine.take_records());
                     self.metrics.fallback.store_is_failing(self.store_failing().is_some());
                     // From the end of the work: a slow machine would do nothing else.
                     tick_at = Deadline::now() + TICK;
@@ -584,6 +586,11 @@ impl Core {
     /// fail.
     fn store_failing(&self) -> Option<String> {
         self.watched.not_stored().or_else(|| self.outputs.store_failing())
+    }
+
+    /// Returns whether the persistence has everything that is to be stored, and the next run can find it.
+    pub(crate) fn has_given_all_to_the_store(&self) -> bool {
+        !self.engine.has_records() && self.watched.not_stored().is_none()
     }
 
     fn report_fallback(&mut self, reports: Reports) {

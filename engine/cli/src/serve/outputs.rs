@@ -89,9 +89,9 @@ impl Outputs {
         views.values().map(managed).collect()
     }
 
-    /// The reason why the store currently fails.
+    /// The reason why changes currently do not get to the disk.
     pub fn store_failing(&self) -> Option<String> {
-        self.persist.as_ref().and_then(|persist| persist.persisted().failing)
+        self.persist.as_ref().and_then(|persist| persist.persisted().not_stored())
     }
 
     /// Uses a probe from now on, if there is one.

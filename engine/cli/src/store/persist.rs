@@ -16,6 +16,8 @@ use holdfast_store::{Batch, LastValidStore};
 
 /// Maximum number of waiting changes and resources before superseded ones are removed.
 const STORE_CHANGES_MAX: usize = 10_000;
+/// How long changes may wait for the disk before the store counts as failing.
+const STORE_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// The timing of commits and of retries.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +55,17 @@ pub struct Persisted {
     pub statistics: Statistics,
     /// The reason why commits currently fail.
     pub failing: Option<String>,
+    /// The age of the oldest change that is not on the disk yet.
+    pub waits: Option<Duration>,
+}
+
+impl Persisted {
+    /// The reason why changes currently do not get to the disk: commits fail, or one of them does not end.
+    pub fn not_stored(&self) -> Option<String> {
+        let waits = self.waits.filter(|waits| *waits >= STORE_WAIT_MAX);
+        let hangs = || waits.map(|waits| format!("changes have waited for the disk for {} s", waits.as_secs()));
+        self.failing.clone().or_else(hangs)
+    }
 }
 
 /// The state that the thread shares with its users.
@@ -82,6 +95,8 @@ struct Queue {
     came: u64,
     /// The number of these batches that are stored.
     stored: u64,
+    /// When the oldest change arrived that is not stored, or a moment before.
+    since: Option<Instant>,
     ending: bool,
 }
 
@@ -141,6 +156,7 @@ impl Persist {
         queue.weight += merge::weight(&batch);
         queue.waiting.append(batch);
         queue.came += 1;
+        queue.since.get_or_insert_with(Instant::now);
         if queue.weight > queue.merge_at.max(STORE_CHANGES_MAX) {
             queue.waiting = merge::merged(std::mem::take(&mut queue.waiting));
             queue.weight = merge::weight(&queue.waiting);
@@ -168,6 +184,7 @@ impl Persist {
     /// The state of the persistence, for metrics and pages.
     pub fn persisted(&self) -> Persisted {
         let (statistics, failing) = self.shared.reported().clone();
+        let waits = self.shared.queue().since.map(|since| since.elapsed());
         Persisted {
             commits: self.shared.commits.load(Ordering::Relaxed),
             errors: self.shared.errors.load(Ordering::Relaxed),
@@ -175,6 +192,7 @@ impl Persist {
             last_duration: Duration::from_nanos(self.shared.last_nanos.load(Ordering::Relaxed)),
             statistics,
             failing,
+            waits,
         }
     }
 }

@@ -34,6 +34,11 @@ impl ScopeRecords {
         self.configuration_changed = true;
     }
 
+    /// Returns whether nothing is to be stored.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.verdicts.is_empty() && !self.configuration_changed
+    }
+
     /// Returns the verdicts to be stored since the last call.
     pub(crate) fn take_verdicts(&mut self) -> Batch {
         std::mem::take(&mut self.verdicts)

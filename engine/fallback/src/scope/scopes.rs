@@ -266,6 +266,11 @@ impl FallbackScopes {
         self.iter().flat_map(|scope| scope.hold.refusals().map(move |refusal| (&*scope.id.name, refusal)))
     }
 
+    /// Returns whether changes to be stored were not taken yet.
+    pub fn has_records(&self) -> bool {
+        !self.gone.is_empty() || self.iter().any(|scope| !scope.records.is_empty())
+    }
+
     /// Returns verdicts to be stored before anything that depends on them is published.
     pub fn take_convictions(&mut self) -> Batch {
         let mut batch = std::mem::take(&mut self.gone);

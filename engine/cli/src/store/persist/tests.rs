@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::sync::mpsc;
+
 use bytes::Bytes;
 use holdfast_graph::ObjectKey;
 use holdfast_store::record::PAYLOAD_BYTES_MAX;
@@ -102,6 +104,43 @@ fn what_could_not_be_stored_is_stored_later_and_in_order() {
     let kept: Vec<i64> = store.versions(&scope(), key).unwrap().iter().map(|object| object.generation).collect();
     assert_eq!(kept, [3, 2]);
     assert_eq!(persist.persisted().failing, None);
+}
+
+#[test]
+fn a_write_that_hangs_is_seen_until_it_ends() {
+    let (permit, permits) = mpsc::channel();
+    let (begun, began) = mpsc::channel();
+    let persist = Persist::with_pace(MemoryStore::default(), PACE, move |_| {
+        begun.send(()).unwrap();
+        permits.recv().unwrap();
+    });
+    let persist = persist.unwrap();
+    let waits = || persist.persisted().waits;
+    assert_eq!(waits(), None);
+    persist.commit(promote("a", 1, 0));
+    assert!(waits().is_some(), "queued");
+    began.recv().unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    persist.commit(promote("a", 2, 0));
+    assert!(waits().is_some_and(|waits| waits >= Duration::from_millis(20)), "{:?}: the age of the older one", waits());
+    permit.send(()).unwrap();
+    began.recv().unwrap();
+    assert!(waits().is_some(), "the younger one is not on the disk yet");
+    permit.send(()).unwrap();
+    assert!(persist.flush(LONG));
+    assert_eq!(waits(), None);
+}
+
+#[test]
+fn changes_that_wait_too_long_are_a_failure_of_the_store() {
+    let of = |waits: u64, failing: Option<&str>| {
+        let (waits, failing) = (Some(Duration::from_secs(waits)), failing.map(str::to_owned));
+        Persisted { waits, failing, ..Persisted::default() }.not_stored()
+    };
+    assert_eq!(Persisted::default().not_stored(), None);
+    assert_eq!(of(29, None), None);
+    assert_eq!(of(31, None).as_deref(), Some("changes have waited for the disk for 31 s"));
+    assert_eq!(of(31, Some("the disk is full")).as_deref(), Some("the disk is full"));
 }
 
 #[test]

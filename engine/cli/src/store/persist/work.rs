@@ -39,7 +39,11 @@ pub(super) fn work(mut store: impl LastValidStore, shared: &SharedQueue, pace: P
                 }
                 again_after = pace.again_after;
                 next = began + pace.between;
-                shared.queue().stored = came;
+                let mut queue = shared.queue();
+                queue.stored = came;
+                // What came during the commit is not older than the commit.
+                queue.since = (queue.came > came).then_some(began);
+                drop(queue);
                 shared.done.notify_all();
             }
             Err((error, batch)) => {
