@@ -195,6 +195,28 @@ impl Holdfast {
         serde_json::from_str(&reply.body).with_context(|| format!("{path} is no JSON: {}", reply.body))
     }
 
+    /// Waits until this generation of an object (as `gateway.networking.k8s.io/HTTPRoute:default/cart`) is last valid, and
+    /// on the disk with everything that was proven or refused before: also a kill does not lose it.
+    pub async fn comes_to_store(&self, object: &str, generation: i64) -> Result<()> {
+        until(&format!("generation {generation} of {object} is on the disk"), || async {
+            let page = self.diagnostics("/debug/store").await?;
+            let scopes = page["scopes"].as_array().into_iter().flatten();
+            let mut versions = scopes.flat_map(|scope| scope["objects"].as_array().into_iter().flatten());
+            let is_listed = versions.any(|version| version["object"] == object && version["generation"] == generation);
+            ensure!(is_listed && page["upToDate"] == true, "{page}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Returns the generation of an object in manifests.
+    pub async fn generation(&self, object: &str) -> Result<i64> {
+        let page = self.diagnostics("/debug/config/successful").await?;
+        let mut objects = page["objects"].as_array().into_iter().flatten();
+        let found = objects.find(|found| found["object"] == object).and_then(|found| found["generation"].as_i64());
+        found.with_context(|| format!("{object} is not among the objects"))
+    }
+
     /// The metrics page.
     pub async fn metrics(&self) -> Result<String> {
         Ok(get(self.options.metrics, "/metrics").host("localhost").answers(200).await?.body)

@@ -12,7 +12,7 @@ use holdfast_scenario_tests::manifests::{self, documents, http_listener, http_ro
 use holdfast_scenario_tests::marks::SecretTexts;
 use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::{Certificate, StoryAuthority};
-use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, stories, until};
+use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, stories};
 use serde_json::Value;
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -364,12 +364,7 @@ async fn no_credential_without_a_store_key(world: World) -> Result<()> {
     are_nowhere(&canaries.marks, &holdfast).await?;
 
     // Something is stored, and an earlier version is served.
-    let stored = async || {
-        let store = holdfast.diagnostics("/debug/store").await?.to_string();
-        ensure!(store.contains("HTTPRoute:default/plain"), "the route is not stored yet");
-        Ok(())
-    };
-    until("the store has the routes", stored).await?;
+    holdfast.comes_to_store("gateway.networking.k8s.io/HTTPRoute:default/plain", 1).await?;
     world.route("plain-broken", "rules: {not: a list}")?;
     world.write(
         "broken.yaml",

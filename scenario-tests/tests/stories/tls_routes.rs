@@ -180,7 +180,7 @@ async fn earlier_versions_are_served(world: World) -> Result<()> {
     let (shop, moved) = (estate.to("shop.here.test"), estate.to("moved.here.test"));
     shop.comes_to_reach("echo").await?;
     moved.comes_to_reach("echo").await?;
-    stored(&world, estate.http).await?;
+    stored(&world, &holdfast, estate.http).await?;
     // The broken version gives up a host, which another team claims.
     route(&world, "default", "shop", "shop.here.test", "{name: echo, port: 8080, weight: -1}")?;
     route(&world, "team", "pay", "pay.here.test, moved.here.test", OWN_OTHER)?;
@@ -226,7 +226,7 @@ async fn tcp_ports(world: World) -> Result<()> {
     let seen = first.comes_to_reach("echo").await?.echo()?;
     ensure!(seen.header("x-request-id").is_empty(), "{:?}", seen.headers);
     second.comes_to_reach("other").await?;
-    stored(&world, http).await?;
+    stored(&world, &holdfast, http).await?;
     // A younger route gets nothing. It has them when the older one is gone.
     route("c", "one", OWN_OTHER)?;
     let neighbours = Hammer::start([second.clone(), get(http, "/").host("x.test")]);

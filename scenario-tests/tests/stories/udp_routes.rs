@@ -167,7 +167,7 @@ async fn earlier_versions_are_served(world: World) -> Result<()> {
     udp(&world, "team", "b", "two", OWN_OTHER)?;
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&BACKFILL)).await?;
     comes_to_reach(estate.one, "other").await?;
-    stored(&world, estate.http).await?;
+    stored(&world, &holdfast, estate.http).await?;
     udp(&world, "default", "c", "one", OWN)?;
     let neighbours = DatagramHammer::start([estate.two]);
     udp(&world, "default", "a", "one", "{name: other, port: 8080, namespace: team, weight: -1}")?;

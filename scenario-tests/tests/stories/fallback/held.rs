@@ -33,7 +33,7 @@ async fn what_is_deleted_goes_also_after_a_crash(world: World) -> Result<()> {
         world.route(name, &good(&format!("/{name}"), "1"))?;
         comes_to_serve(port, &format!("/{name}"), "1").await?;
     }
-    stored(&world, port).await?;
+    stored(&world, &holdfast, port).await?;
     world.route("cart", &refused("/cart", "2"))?;
     refuses_something(&envoy).await?;
     let load = Hammer::start([request(port, "/cart"), request(port, "/other")]);
@@ -129,7 +129,7 @@ async fn what_does_not_protect_closes_nothing(world: World) -> Result<()> {
 async fn the_gate_switched_on_isolates(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, holdfast, envoy) = two_routes(&world, &[]).await?;
-    stored(&world, port).await?;
+    stored(&world, &holdfast, port).await?;
     world.route("cart", &refused("/cart", "2"))?;
     refuses_something(&envoy).await?;
     let load = Hammer::start([request(port, "/cart"), request(port, "/other")]);
@@ -152,7 +152,7 @@ async fn the_gate_switched_off_holds(world: World) -> Result<()> {
     refuses_something(&envoy).await?;
     world.route("other", &good("/other", "2"))?;
     comes_to_serve(port, "/other", "2").await?;
-    stored(&world, port).await?;
+    stored(&world, &holdfast, port).await?;
     let load = Hammer::start([request(port, "/cart"), request(port, "/other")]);
     let mut options = holdfast.kill()?;
     options.args.retain(|arg| !BACKFILL.contains(&arg.as_str()));

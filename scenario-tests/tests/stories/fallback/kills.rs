@@ -43,10 +43,10 @@ async fn never_goes_back(port: u16, path: &'static str, stop: Arc<AtomicBool>) -
 async fn at_twenty_moments(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, holdfast, envoy) = three_routes(&world).await?;
-    stored(&world, port).await?;
+    stored(&world, &holdfast, port).await?;
     world.route("cart", &refused("/cart", "2"))?;
     super::refused::refuses_something(&envoy).await?;
-    stored(&world, port).await?;
+    stored(&world, &holdfast, port).await?;
     let load = Hammer::start([request(port, "/cart")]);
     let stop = Arc::new(AtomicBool::new(false));
     let watched = ["/other", "/third"].map(|path| tokio::spawn(never_goes_back(port, path, stop.clone())));
@@ -76,7 +76,7 @@ async fn at_twenty_moments(world: World) -> Result<()> {
 async fn at_ten_moments_of_blame(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, holdfast, _envoy) = three_routes(&world).await?;
-    stored(&world, port).await?;
+    stored(&world, &holdfast, port).await?;
     let load = Hammer::start(["/cart", "/other", "/third"].map(|path| request(port, path)));
     let (options, version) = killed(&world, holdfast.kill()?, 10, |version| {
         world.route("other", &good("/other", &version.to_string()))?;
@@ -141,7 +141,7 @@ async fn killed(
 async fn a_stale_store_rolls_no_envoy_back(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, holdfast, _envoy) = three_routes(&world).await?;
-    stored(&world, port).await?;
+    stored(&world, &holdfast, port).await?;
     let options = holdfast.options.clone();
     holdfast.terminate().await?.expect_code(0)?;
     let yesterday = world.folder().join("yesterday");

@@ -32,6 +32,7 @@ mod taken;
 mod trials;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::request::{HttpRequest, get};
@@ -123,14 +124,15 @@ fn unprobed(world: &World, flags: &[&str]) -> Result<HoldfastOptions> {
     Ok(HoldfastOptions::new(world)?.without_envoy().args(&["--probe", "off"]).args(flags))
 }
 
-/// Waits until all versions acknowledged so far are on the disk: writes are ordered, so an acknowledged later version
-/// implies it.
-pub(crate) async fn stored(world: &World, port: u16) -> Result<()> {
-    for version in ["a", "b", "c"] {
-        world.route("stored", &good("/stored", version))?;
-        comes_to_serve(port, "/stored", version).await?;
-    }
-    Ok(())
+/// Waits until everything that Envoys have acknowledged and refused so far is on the disk. Answers of an Envoy are
+/// ordered: when Holdfast knows that a later version of a route is good, it knows all of them.
+pub(crate) async fn stored(world: &World, holdfast: &Holdfast, port: u16) -> Result<()> {
+    const ROUTE: &str = "gateway.networking.k8s.io/HTTPRoute:default/stored";
+    static VERSIONS: AtomicU64 = AtomicU64::new(1);
+    let version = VERSIONS.fetch_add(1, Ordering::Relaxed).to_string();
+    world.route("stored", &good("/stored", &version))?;
+    comes_to_serve(port, "/stored", &version).await?;
+    holdfast.comes_to_store(ROUTE, holdfast.generation(ROUTE).await?).await
 }
 
 /// Returns the names of the objects that are reported as broken, with their detectors.

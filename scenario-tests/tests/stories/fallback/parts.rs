@@ -79,7 +79,7 @@ async fn a_refused_cluster_goes_back_also_after_a_crash(world: World) -> Result<
     load.goes_on(100).await?;
     let refusals = envoy.refusals().await?;
     ensure!(refusals == 1, "{refusals} refusals instead of one");
-    stored(&world, port).await?;
+    stored(&world, &holdfast, port).await?;
     let holdfast = world.run_with(holdfast.kill()?).await?;
     connected(&holdfast, 1).await?;
     comes_to_blame(&holdfast, "nack", [NAME]).await?;

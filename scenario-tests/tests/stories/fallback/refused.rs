@@ -54,7 +54,7 @@ async fn last_valid_version_is_served_also_after_a_crash(world: World) -> Result
     comes_to_serve(port, "/other", "2").await?;
     serves(port, "/cart", "1").await?;
     load.goes_on(100).await?;
-    stored(&world, port).await?;
+    stored(&world, &holdfast, port).await?;
 
     // After a crash the verdict is known: the content is not sent to the Envoy again.
     let holdfast = world.run_with(holdfast.kill()?).await?;
@@ -147,7 +147,7 @@ async fn what_is_replaced_stays_so_after_a_crash(world: World) -> Result<()> {
     let (port, holdfast, envoy) = two_routes(&world, &REPLACE).await?;
     world.route("cart", &refused("/cart", "2"))?;
     request(port, "/cart").comes_to_answer(404).await?;
-    stored(&world, port).await?;
+    stored(&world, &holdfast, port).await?;
     let before = envoy.refusals().await?;
     let load = Hammer::start([request(port, "/other")]);
     let holdfast = world.run_with(holdfast.kill()?).await?;
@@ -184,7 +184,7 @@ async fn of_two_edited_rules_the_refused_one_alone_is_mended(world: World) -> Re
         let before = format!("rules:\n{}{}", rule("PathPrefix", "/first", "1"), rule("PathPrefix", "/second", "1"));
         world.route("pair", &before)?;
         comes_to_serve(port, "/second", "1").await?;
-        stored(&world, port).await?;
+        stored(&world, &holdfast, port).await?;
         // While one rule is tried on the serving Envoy, clients of the other rule are served its last valid version.
         let load = (flags != REPLACE).then(|| Hammer::start([request(port, "/first"), request(port, "/second")]));
         world.route("pair", &pair(rule("RegularExpression", &format!("/second/{LARGE}"), "2")))?;

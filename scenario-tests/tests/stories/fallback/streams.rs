@@ -116,7 +116,7 @@ async fn of_two_owners(world: World, flags: &[&str], is_probed: bool) -> Result<
     for request in [&pay, &port] {
         request.comes_to_reach("other").await?;
     }
-    stored(&world, estate.http).await?;
+    stored(&world, &holdfast, estate.http).await?;
     let neighbours =
         Hammer::start([estate.to("any.here.test"), estate.to("a.there.test"), get(estate.http, "/").host("x.test")]);
     let owners = Hammer::start([shop.clone()]);
@@ -186,7 +186,7 @@ async fn datagrams_of_two_owners(world: World, flags: &[&str], is_probed: bool) 
     let holdfast = start(&world, flags, is_probed).await?;
     comes_to_reach(estate.one, "own").await?;
     comes_to_reach(estate.two, "other").await?;
-    stored(&world, estate.http).await?;
+    stored(&world, &holdfast, estate.http).await?;
     let neighbours = Hammer::start([get(estate.http, "/").host("x.test")]);
     let owners = DatagramHammer::start([estate.one, estate.two]);
     let refused = Refused::new(flags, is_probed);

@@ -1,6 +1,7 @@
 //! Pages that the demo reads: Holdfast's diagnostics and Envoy's statistics.
 
 use anyhow::Context;
+use holdfast_api::apis::gateway::GROUP;
 use holdfast_fallback::view::FallbackReport;
 use serde_json::Value;
 
@@ -20,6 +21,23 @@ pub(super) async fn refused_by_envoy(stage: &DemoStage) -> anyhow::Result<u64> {
 /// The report of the fallback: `/debug/config/fallback`.
 pub(super) async fn fallback(stage: &DemoStage) -> anyhow::Result<FallbackReport> {
     serde_json::from_value(page(stage, FALLBACK).await?).context(FALLBACK)
+}
+
+/// Returns whether the disk has these generations of HTTPRoutes (`namespace/name`), and everything else that was accepted
+/// or refused until now.
+pub(super) async fn are_on_the_disk(stage: &DemoStage, routes: &[(&str, i64)]) -> anyhow::Result<bool> {
+    let page = page(stage, "/debug/store").await?;
+    let list = |value: &Value, field: &str| value.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
+    let versions: Vec<Value> = list(&page, "scopes").iter().flat_map(|scope| list(scope, "objects")).collect();
+    let is_listed = |(route, generation): &(&str, i64)| {
+        let object = format!("{GROUP}/HTTPRoute:{route}");
+        let is_it = |version: &Value| {
+            version.get("object").is_some_and(|found| *found == object)
+                && version.get("generation").is_some_and(|found| found == generation)
+        };
+        versions.iter().any(is_it)
+    };
+    Ok(page.get("upToDate").is_some_and(|found| found == true) && routes.iter().all(is_listed))
 }
 
 /// The condition of the route `refunds` about its broken rule.

@@ -67,6 +67,7 @@ async fn only_envoy_notices(stage: &DemoStage) -> anyhow::Result<()> {
 }
 
 async fn restarted(stage: &mut DemoStage) -> anyhow::Result<()> {
+    wait_for_the_disk(stage).await?;
     show!("\n3. Holdfast is killed. Envoy continues to serve:");
     stage.kill_holdfast().await;
     show(stage, &[orders(1)]).await?;
@@ -181,6 +182,16 @@ async fn wait_for_refusal(stage: &DemoStage) -> anyhow::Result<()> {
     let started = Instant::now();
     while pages::refused_by_envoy(stage).await? == 0 {
         ensure!(started.elapsed() <= STEP_TIMEOUT, "Envoy has refused nothing");
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+/// Waits until the disk has the versions that worked, and what Envoy refused: a kill would lose what waits.
+async fn wait_for_the_disk(stage: &DemoStage) -> anyhow::Result<()> {
+    let started = Instant::now();
+    while !pages::are_on_the_disk(stage, &[("shop/shop", 2), ("checkout/checkout", 1)]).await? {
+        ensure!(started.elapsed() <= STEP_TIMEOUT, "the versions that worked are not on the disk");
         tokio::time::sleep(PAUSE).await;
     }
     Ok(())
