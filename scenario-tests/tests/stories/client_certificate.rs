@@ -227,12 +227,7 @@ async fn last_valid_certificate(world: World) -> Result<()> {
     let mut holdfast = world.run_with(options).await?;
     shop.comes_to_serve().await?;
     let requests = Hammer::start([shop.at("/secured"), shop.at("/guarded"), shop.through_proxy(), shop.at("/plain")]);
-    until("the certificate is stored", || async {
-        let store = holdfast.diagnostics("/debug/store").await?.to_string();
-        ensure!(store.contains("Secret:default/own"), "{store}");
-        Ok(())
-    })
-    .await?;
+    holdfast.comes_to_store("core/Secret:default/own", 1).await?;
     world.write("own.yaml", own.secret("default", "own").replace("tls.key", "tls.keys"))?;
     until("the last valid version is reported", || async {
         let text = holdfast.diagnostics("/debug/config/fallback").await?.to_string();

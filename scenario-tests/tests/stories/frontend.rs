@@ -334,6 +334,8 @@ async fn nothing_earlier_opens_a_listener(world: World) -> Result<()> {
     shop.request(shop.free, None).reaches("echo").await?;
 
     // After a kill, the same.
+    holdfast.comes_to_store("core/Secret:default/certificate", 1).await?;
+    holdfast.comes_to_store("gateway.networking.k8s.io/Gateway:default/public", 3).await?;
     let holdfast = world.run_with(holdfast.kill()?).await?;
     shop.request(shop.free, None).comes_to_reach("echo").await?;
     tokio::time::sleep(std::time::Duration::from_secs(14)).await;
