@@ -13,11 +13,11 @@ use holdfast_graph::ObjectKey;
 use holdfast_kubernetes::watching::DeletionGuard;
 
 use super::definitions::{Definitions, ManifestPlace};
-use super::entry::{KeptOfManifest, ManifestContents, ManifestDocument, ManifestEntry, contents};
+use super::entry::{KeptOfManifest, ManifestContents, ManifestDocument, ManifestEntry};
 use super::file::{File, merge, restless};
 use super::files::{self, Lost, LostPaths, MANIFEST_FILES_MAX, ManifestFile, Readings, Root};
 use super::held::DelayedDeletion;
-use super::load::{is_unchanged, load};
+use super::load::{LoadedFile, is_unchanged, load, load_all};
 use super::tree::{ChangedFiles, FolderTree, FoundChange};
 use super::{Incarnations, Problem};
 
@@ -194,7 +194,7 @@ impl Manifests {
         let mut reading = ManifestReading::default();
         for change in found {
             match change {
-                FoundChange::File(found) => self.read_file(&found, complete, &mut reading),
+                FoundChange::File(found) => self.read_file(&found, None, complete, &mut reading),
                 FoundChange::Gone(place) => self.remove_file(&place),
             }
         }
@@ -210,9 +210,11 @@ impl Manifests {
         let paths = LostPaths::new(&findings.lost);
         let mut keeping = self.earlier_at(&paths);
         let mut before: BTreeSet<ManifestPlace> = self.files.keys().cloned().collect();
+        // At the first reading, all files are new.
+        let mut loaded = if self.first { load_all(&findings.files, self.kept) } else { Vec::new() }.into_iter();
         for found in findings.files {
             before.remove(&found.place());
-            self.read_file(&found, complete, &mut reading);
+            self.read_file(&found, loaded.next().flatten(), complete, &mut reading);
         }
         for place in before {
             match paths.of(&place.1) {
@@ -231,11 +233,19 @@ impl Manifests {
         reading
     }
 
-    /// Reads a file that was found, if it changed.
-    fn read_file(&mut self, found: &ManifestFile, complete: &HashSet<PathBuf>, reading: &mut ManifestReading) {
+    /// Reads a file that was found, if it changed and is not loaded yet.
+    fn read_file(
+        &mut self,
+        found: &ManifestFile,
+        loaded: Option<io::Result<LoadedFile>>,
+        complete: &HashSet<PathBuf>,
+        reading: &mut ManifestReading,
+    ) {
         let place = found.place();
         let last = self.files.remove(&place);
-        let Some(mut file) = self.file(found, last, complete, reading) else { return self.remove_file(&place) };
+        let Some(mut file) = self.file(found, loaded, last, complete, reading) else {
+            return self.remove_file(&place);
+        };
         if !file.is_indexed {
             self.definitions.replace(&place, file.own(), file.missing());
             file.is_indexed = true;
@@ -284,6 +294,7 @@ impl Manifests {
     fn file(
         &self,
         found: &ManifestFile,
+        loaded: Option<io::Result<LoadedFile>>,
         last: Option<File>,
         complete: &HashSet<PathBuf>,
         reading: &mut ManifestReading,
@@ -306,14 +317,17 @@ impl Manifests {
             }
         }
         reading.restless |= young;
-        match load(found) {
+        match loaded.unwrap_or_else(|| load(found)) {
             // It was written at its path after all.
             Ok(_) if complete.contains(&*found.path) && !is_unchanged(found) => Some(restless(found, last, reading)),
-            Ok((_, hash)) if last.as_ref().is_some_and(|last| last.hash == hash && last.contents.certain()) => {
+            Ok(LoadedFile { hash, .. })
+                if last.as_ref().is_some_and(|last| last.hash == hash && last.contents.certain()) =>
+            {
                 last.map(|last| File { signature: found.signature.clone(), restless_since: None, ..last })
             }
-            Ok((bytes, hash)) => {
-                let new = contents(&found.name, &bytes, self.kept);
+            Ok(loaded) => {
+                let hash = loaded.hash;
+                let new = loaded.contents(&found.name, self.kept);
                 let new = self.doubt_emptied(&found.name, last.as_ref(), new);
                 let in_place = last.as_ref().is_some_and(|last| last.signature.is_same_file(&found.signature));
                 let before = last.map(|last| last.everything().cloned().collect()).unwrap_or_default();
