@@ -374,18 +374,33 @@ impl Hold {
         if let Some(own) = self.learned.get_mut(&slot) {
             own.take_if(|own| own.version != version);
         }
-        let Some(pending) = self.pending.get_mut(&slot) else { return false };
-        let Some(at) = pending.iter().position(|resource| resource.version == version) else { return false };
+        let Some(answered) = self.take_pending(&slot, version).or_else(|| self.had_stand_in(&slot, version)) else {
+            return false;
+        };
+        self.answers += 1;
+        self.learned.remove(&slot);
+        self.acknowledged.insert(slot, answered);
+        true
+    }
+
+    /// Takes a version that is answered from those without an answer, with all earlier ones.
+    fn take_pending(&mut self, slot: &Slot, version: Version) -> Option<Arc<Resource>> {
+        let pending = self.pending.get_mut(slot)?;
+        let at = pending.iter().position(|resource| resource.version == version)?;
         let newer = pending.split_off(at + 1);
         let answered = std::mem::replace(pending, newer).pop();
         if pending.is_empty() {
-            self.pending.remove(&slot);
+            self.pending.remove(slot);
         }
-        let is_there = answered.is_some();
-        self.answers += u64::from(is_there);
-        self.learned.remove(&slot);
-        self.acknowledged.extend(answered.map(|resource| (slot, resource)));
-        is_there
+        answered
+    }
+
+    /// Returns the desired version if it has this version, and Envoys have acknowledged another one: after a stand-in
+    /// version they receive again what was published before, and answer again.
+    fn had_stand_in(&self, slot: &Slot, version: Version) -> Option<Arc<Resource>> {
+        let desired = self.desired.get(slot.0, &slot.1).filter(|desired| desired.version == version)?;
+        let is_published = self.published.get(slot.0, &slot.1).is_some_and(|known| known.version == version);
+        (is_published && !self.is_acknowledged(slot.0, desired)).then(|| desired.clone())
     }
 
     /// Records that an Envoy refused a version; returns whether this is new, and the resource is desired. Refusals of
@@ -491,4 +506,38 @@ fn differences(kind: ResourceType, old: &Snapshot, new: &Snapshot) -> Vec<Slot> 
         DiffItem::Update { new: (name, _), .. } => name.clone(),
     };
     old.of(kind).diff(new.of(kind)).map(|item| (kind, name(item))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_graph::Origins;
+
+    use super::*;
+
+    fn resource(body: &'static str) -> Arc<Resource> {
+        Arc::new(Resource::new("r", body, Origins::default()))
+    }
+
+    fn snapshot(resource: &Arc<Resource>) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        snapshot.insert(ResourceType::Route, resource.clone());
+        snapshot
+    }
+
+    /// The desired version is published all the time, but one Envoy is offered a stand-in version in between.
+    #[test]
+    fn what_is_published_again_after_a_stand_in_is_acknowledged() {
+        let (wanted, other, stand_in) = (resource("wanted"), resource("other"), resource("stand-in"));
+        let slot: Slot = (ResourceType::Route, "r".into());
+        let mut hold = Hold::default();
+        hold.desire(snapshot(&wanted));
+        assert!(hold.acknowledge(slot.clone(), wanted.version));
+        assert!(!hold.acknowledge(slot.clone(), wanted.version), "it is not new");
+        hold.expect_meanwhile(&snapshot(&stand_in), &BTreeMap::from([(slot.clone(), stand_in.version)]));
+        assert!(hold.acknowledge(slot.clone(), stand_in.version));
+        assert_eq!(hold.state(slot.0, &slot.1), Some(ResourceState::Pending));
+        assert!(!hold.acknowledge(slot.clone(), other.version), "it was not offered");
+        assert!(hold.acknowledge(slot.clone(), wanted.version));
+        assert_eq!(hold.state(slot.0, &slot.1), Some(ResourceState::Acknowledged));
+    }
 }

@@ -1,8 +1,9 @@
 //! A Pod, run as a node runs it: each container is a process with its own root folder, in which volumes are mounted at
 //! their paths.
 //!
-//! Not included are the other functions of a node: users, limits, probes, hooks. A Pod uses the network of the story, or
-//! the network namespace of another process.
+//! Not included are the other functions of a node: users, limits, probes, hooks. A Pod uses the network of the story,
+//! where the API server is at 127.0.0.1, or the network namespace of another process, where the name [`API_SERVER`] leads
+//! to it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ use super::Cluster;
 use crate::process::Process;
 use crate::world::World;
 
+/// The name of the API server for Pods with a network of their own; `hosts` has its address.
+pub const API_SERVER: &str = "kubernetes.default.svc";
 /// The mount path of a Pod's service account, as on every node.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// The folder of an image's programs.
@@ -46,6 +49,8 @@ pub type Image<'p> = [(&'p str, PathBuf)];
 pub struct Pod {
     /// The processes by the names of their containers.
     containers: Vec<(String, Process)>,
+    /// The folder of the volumes.
+    folder: PathBuf,
 }
 
 /// Inputs for a Pod.
@@ -73,14 +78,35 @@ impl Pod {
             let process = made.start(container, &image, &folder).await?;
             containers.push((text(&container["name"])?.to_owned(), process));
         }
-        Ok(Self { containers })
+        Ok(Self { containers, folder })
     }
 
-    /// Returns exit status and output of a container that has ended, if any.
-    pub fn ended(&mut self) -> Result<Option<String>> {
-        for (_, container) in &mut self.containers {
+    /// Starts a container again, with the volumes as they are. Its process must have ended.
+    pub async fn restart(
+        &mut self,
+        made: &PodInputs<'_>,
+        name: &str,
+        image: impl Fn(&str) -> Result<Box<Image<'static>>>,
+    ) -> Result<()> {
+        let container = list_of(&made.pod["spec"]["containers"]).find(|container| container["name"] == name);
+        let container = container.with_context(|| format!("no container {name}"))?;
+        let image = image(text(&container["image"])?)?;
+        let process = made.start(container, &image, &self.folder).await?;
+        let (_, place) = self.containers.iter_mut().find(|(own, _)| own == name).context("the Pod has not run it")?;
+        *place = process;
+        Ok(())
+    }
+
+    /// The process id of a container.
+    pub fn id(&self, name: &str) -> Option<u32> {
+        self.containers.iter().find(|(own, _)| own == name).map(|(_, process)| process.id())
+    }
+
+    /// Returns the name of a container that has ended, if any, with its exit status and output.
+    pub fn ended(&mut self) -> Result<Option<(String, String)>> {
+        for (name, container) in &mut self.containers {
             if let Some(status) = container.ended()? {
-                return Ok(Some(format!("{status}; output:\n{}", container.output())));
+                return Ok(Some((name.clone(), format!("{status}; output:\n{}", container.output()))));
             }
         }
         Ok(None)
@@ -97,7 +123,8 @@ impl PodInputs<'_> {
     async fn start(&self, container: &Value, image: &Image<'_>, pod: &Path) -> Result<Process> {
         let name = text(&container["name"])?;
         let (log, folder) = (self.world.log(name), pod.join(name));
-        let root = folder.join("root");
+        // A new one for each start: a process that has been killed leaves its root folder behind.
+        let root = log.with_extension("root");
         fs::create_dir_all(&root)?;
         let mut mounts = self.volumes(container, pod).await?;
         mounts.extend(self.account(&folder).await?);
@@ -216,11 +243,12 @@ impl PodInputs<'_> {
     }
 
     fn environment(&self, container: &Value) -> Result<Vec<(String, String)>> {
+        let api_server = if self.network.is_some() { API_SERVER } else { "127.0.0.1" };
         let mut all = vec![
             ("PATH".to_owned(), format!("{PROGRAMS}:/usr/sbin:/usr/bin:/sbin:/bin")),
             ("HOME".to_owned(), "/".to_owned()),
             ("ENVOY_BIN".to_owned(), format!("{PROGRAMS}/envoy")),
-            ("KUBERNETES_SERVICE_HOST".to_owned(), "127.0.0.1".to_owned()),
+            ("KUBERNETES_SERVICE_HOST".to_owned(), api_server.to_owned()),
             ("KUBERNETES_SERVICE_PORT".to_owned(), self.cluster.port().to_string()),
         ];
         for variable in list_of(&container["env"]) {

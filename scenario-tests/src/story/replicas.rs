@@ -24,6 +24,8 @@ pub struct Replica {
     /// Whether it can reach the bucket.
     pub reaches: bool,
     sharing: Sharing<MemoryBucket>,
+    /// The events of a turn that has begun.
+    undelivered: Option<Vec<Event>>,
 }
 
 /// Several replicas with one bucket.
@@ -53,7 +55,7 @@ impl StoryReplicas {
             nodes.iter().for_each(|(node, build)| stage.add_envoy(node, build, "infra/public"));
             stage.happen(vec![Event::Role(Role::Follower)])?;
             let sharing = Sharing::new(bucket.clone(), &options, format!("replica-{number}"));
-            all.push(Replica { stage, leads: number == 0, is_up: true, reaches: true, sharing });
+            all.push(Replica { stage, leads: number == 0, is_up: true, reaches: true, sharing, undelivered: None });
         }
         Ok(Self { all, bucket, settings: settings.clone() })
     }
@@ -70,7 +72,7 @@ impl StoryReplicas {
         let Begun { learned, .. } = sharing.begin(&MemoryStore::default(), 0)?;
         let learned = Box::new(learned.context("nothing is shared")?);
         stage.happen(vec![Event::Role(Role::Follower), Event::Restored(learned.clone()), Event::Learned(learned)])?;
-        self.all.push(Replica { stage, leads: false, is_up: true, reaches: true, sharing });
+        self.all.push(Replica { stage, leads: false, is_up: true, reaches: true, sharing, undelivered: None });
         self.apply(text)
     }
 
@@ -152,13 +154,25 @@ impl StoryReplicas {
         Ok(())
     }
 
-    /// Gives one replica a turn at the bucket.
+    /// Gives one replica a turn at the bucket; the rest of a turn that has begun comes before.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
     pub fn turn_of(&mut self, number: usize) -> Result<()> {
-        let Some(Replica { stage, leads, is_up, reaches, sharing }) = self.all.get_mut(number) else { return Ok(()) };
-        let Some(engine) = stage.engine.as_ref().filter(|_| *is_up) else { return Ok(()) };
+        self.end_turn(number)?;
+        self.begin_turn(number)?;
+        self.end_turn(number)
+    }
+
+    /// Exchanges the state of one replica with the bucket. What it has read is delivered later, as the API server needs
+    /// time for its answers.
+    ///
+    /// # Errors
+    /// If the turn has a notice that no story expects.
+    pub fn begin_turn(&mut self, number: usize) -> Result<()> {
+        let Some(replica) = self.all.get_mut(number) else { return Ok(()) };
+        let Replica { stage, leads, is_up, reaches, sharing, undelivered } = replica;
+        let Some(engine) = stage.engine.as_ref().filter(|_| *is_up && undelivered.is_none()) else { return Ok(()) };
         let (offers, seen) = (engine.offered_to_all(), engine.observation());
         let batch = std::mem::take(&mut stage.outbox);
         let now_ms = stage.now_ms();
@@ -168,9 +182,21 @@ impl StoryReplicas {
         self.bucket.fail_after(None);
         if let Some(Ok(turn)) = turn {
             anyhow::ensure!(turn.notices.iter().all(|notice| notice.contains("follows")), "{:?}", turn.notices);
-            stage.happen(turn.events)?;
+            *undelivered = Some(turn.events);
         }
         Ok(())
+    }
+
+    /// Delivers the events of a turn that has begun, if any.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    pub fn end_turn(&mut self, number: usize) -> Result<()> {
+        let Some(replica) = self.all.get_mut(number) else { return Ok(()) };
+        match replica.undelivered.take() {
+            Some(events) => replica.stage.happen(events),
+            None => Ok(()),
+        }
     }
 
     /// Returns the response of an Envoy of a replica to a request.

@@ -203,6 +203,11 @@ impl StoryStage {
     /// configuration, and their answers stay in flight.
     pub fn apply_early(&mut self, text: &str, rounds: u64) -> Result<()> {
         let events = self.write(text)?;
+        self.happen_early(events, rounds)
+    }
+
+    /// Handles events while answers are in flight, as [`apply_early`](Self::apply_early).
+    pub fn happen_early(&mut self, events: Vec<Event>, rounds: u64) -> Result<()> {
         let answers = self.handle(events);
         self.in_flight.extend(answers);
         for _ in 0..rounds {

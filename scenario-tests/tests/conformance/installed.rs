@@ -10,7 +10,9 @@ use super::variant::Variant;
 
 /// The namespace of Holdfast.
 pub(super) const NAMESPACE: &str = "holdfast";
-/// The name of the xDS server.
+/// The name of the Service of the xDS server.
+pub(super) const SERVICE: &str = "holdfast";
+/// The DNS name of the xDS server.
 pub(super) const SERVER: &str = "holdfast.holdfast.svc";
 /// The values of the chart.
 const VALUES: &str = "xds.tls.source=helm,xds.tokens.issuer=https://kubernetes.default.svc,persistence.enabled=false";

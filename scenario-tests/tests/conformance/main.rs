@@ -5,6 +5,7 @@
 //! the run.
 
 mod installed;
+mod replicas;
 mod report;
 mod results;
 mod suite;

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::kubernetes::node::{NODE, Node, requestable};
+use holdfast_scenario_tests::kubernetes::pod::API_SERVER;
 use holdfast_scenario_tests::kubernetes::{Cluster, start_controllers, tools};
 use holdfast_scenario_tests::process::Process;
 use holdfast_scenario_tests::{Story, World, stories};
 
-use super::installed::{NAMESPACE, SERVER, features, image, install};
+use super::installed::{NAMESPACE, SERVER, SERVICE, features, image, install};
+use super::replicas::Replicas;
 use super::report::{self, REPORTS};
 use super::results::{Profiles, TestResult, begun, failures, profiles, results, table};
 use super::variant::Variant;
@@ -35,13 +37,21 @@ async fn every_test_of_a_claimed_feature_passes(world: World) -> Result<()> {
     variant.prepare(&cluster).await?;
     install(&world, &cluster, variant).await?;
     let node_address = NODE.to_string();
-    let hosts = [(SERVER, node_address.as_str())];
-    let mut node = Node::start(&world, &cluster, image, NAMESPACE, &hosts).await?;
+    let hosts = [SERVER, API_SERVER].map(|name| (name, node_address.as_str()));
+    let mut node = Node::start(&world, &cluster, image, &hosts, &[(NAMESPACE, SERVICE)]).await?;
+    let signals = node.signals();
     let run = async {
         let claimed = features(&cluster).await?;
+        let mut replicas = match variant {
+            Variant::Replicas => Some(Replicas::start(&cluster, signals).await?),
+            _ => None,
+        };
         eprintln!("{variant:?}; features of the GatewayClass: {}", claimed.join(", "));
         let features = [claimed, variant.features().iter().map(|name| (*name).to_owned()).collect()].concat();
-        run(&world, &cluster, variant, &features).await?;
+        run(&world, &cluster, variant, &features, replicas.as_mut()).await?;
+        if let Some(replicas) = replicas {
+            replicas.check(&cluster).await?;
+        }
         variant.check(&cluster).await
     };
     let outcome = tokio::select! {
@@ -55,7 +65,13 @@ async fn every_test_of_a_claimed_feature_passes(world: World) -> Result<()> {
 }
 
 /// Runs the suite with these features; fails unless all tests of them pass.
-async fn run(world: &World, cluster: &Cluster, variant: Variant, features: &[String]) -> Result<()> {
+async fn run(
+    world: &World,
+    cluster: &Cluster,
+    variant: Variant,
+    features: &[String],
+    mut replicas: Option<&mut Replicas>,
+) -> Result<()> {
     let profiles = list(world).await?;
     let names: Vec<&str> = profiles.keys().map(String::as_str).collect();
     let mut arguments = vec![
@@ -86,6 +102,9 @@ async fn run(world: &World, cluster: &Cluster, variant: Variant, features: &[Str
         for name in begun(&log).into_iter().skip(shown) {
             eprintln!("runs {name}");
             shown += 1;
+        }
+        if let Some(replicas) = &mut replicas {
+            replicas.note(cluster, shown).await?;
         }
         if let Some(file) = &file {
             std::fs::write(file, &log)?;

@@ -11,7 +11,7 @@ use holdfast_scenario_tests::until;
 /// Environment variable with the name of the variant.
 const RUN: &str = "HOLDFAST_CONFORMANCE_RUN";
 /// The namespace of the objects beside those of the suite.
-const OTHERS: &str = "others";
+pub(super) const OTHERS: &str = "others";
 /// Number of routes in the variant with many routes.
 const ROUTES: usize = 1000;
 /// A Gateway of the suite to which routes of all namespaces may attach.
@@ -34,12 +34,14 @@ pub(super) enum Variant {
     Routes,
     /// Beside a route of another namespace that Envoy refuses, attached to a Gateway of the suite.
     Refused,
+    /// With two replicas, of which the leader ends twice, and a route of another Gateway that is served all the time.
+    Replicas,
 }
 
 impl Variant {
     /// All variants.
-    pub(super) const ALL: [Self; 6] =
-        [Self::Plain, Self::GatesOff, Self::ProbeOff, Self::Refused, Self::Routes, Self::Experimental];
+    pub(super) const ALL: [Self; 7] =
+        [Self::Plain, Self::GatesOff, Self::ProbeOff, Self::Refused, Self::Routes, Self::Replicas, Self::Experimental];
 
     /// Returns the variant that the environment names.
     pub(super) fn find() -> Result<Self> {
@@ -58,6 +60,7 @@ impl Variant {
             Self::Experimental => "experimental",
             Self::Routes => "routes",
             Self::Refused => "refused",
+            Self::Replicas => "replicas",
         }
     }
 
@@ -73,6 +76,10 @@ impl Variant {
                 "as plain, beside an HTTPRoute of another namespace with token keys that Envoy refuses all the time, attached to a \
                  Gateway of the suite"
             }
+            Self::Replicas => {
+                "as plain, with two replicas; the leader is killed when 65 tests have begun, and the next one gets SIGTERM when \
+                 100 have begun; a client of another Gateway gets the right answer every 50 ms"
+            }
         }
     }
 
@@ -83,6 +90,7 @@ impl Variant {
             Self::ProbeOff => {
                 ",featureGates.FallbackConfiguration=true,fallback.useLastValidConfig=true,probe.mode=off"
             }
+            Self::Replicas => ",featureGates.FallbackConfiguration=true,fallback.useLastValidConfig=true,replicas=2",
             _ => ",featureGates.FallbackConfiguration=true,fallback.useLastValidConfig=true",
         }
     }
@@ -96,7 +104,8 @@ impl Variant {
     pub(super) async fn prepare(self, cluster: &Cluster) -> Result<()> {
         match self {
             Self::Experimental => replace_crds(cluster).await,
-            Self::Routes => cluster.apply(many_routes()).await,
+            Self::Routes => cluster.apply(routes(ROUTES)).await,
+            Self::Replicas => cluster.apply(routes(1)).await,
             Self::Refused => cluster.apply(refused_route()).await,
             Self::Plain | Self::GatesOff | Self::ProbeOff => Ok(()),
         }
@@ -153,19 +162,29 @@ fn namespace() -> String {
     format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {OTHERS}}}\n")
 }
 
+/// Returns the host of the first route with a Gateway of its own.
+pub(super) fn served_host() -> String {
+    host(0)
+}
+
+fn host(index: usize) -> String {
+    format!("h{index}.others.example")
+}
+
 /// Returns routes with hosts of their own, and their Gateway.
-fn many_routes() -> String {
+fn routes(count: usize) -> String {
     let mut text = namespace();
     text += &format!(
         "---\napiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: others, namespace: {OTHERS}}}\n\
          spec: {{gatewayClassName: holdfast, listeners: [{{name: http, port: 80, protocol: HTTP}}]}}\n"
     );
-    for index in 0..ROUTES {
+    for index in 0..count {
         text += &format!(
             "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
              metadata: {{name: r{index}, namespace: {OTHERS}}}\n\
-             spec: {{parentRefs: [{{name: others}}], hostnames: [h{index}.others.example], \
-             rules: [{{filters: [{{type: RequestRedirect, requestRedirect: {{hostname: example.com}}}}]}}]}}\n"
+             spec: {{parentRefs: [{{name: others}}], hostnames: [{}], \
+             rules: [{{filters: [{{type: RequestRedirect, requestRedirect: {{hostname: example.com}}}}]}}]}}\n",
+            host(index)
         );
     }
     text

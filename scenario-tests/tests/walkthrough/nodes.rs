@@ -43,7 +43,7 @@ impl WorkloadPod {
         let PodProcesses::Containers(pod) = &mut self.running else { return Ok(()) };
         match pod.ended()? {
             None => Ok(()),
-            Some(end) => bail!("it ended: {end}"),
+            Some((container, end)) => bail!("{container} ended: {end}"),
         }
     }
 }
@@ -148,7 +148,7 @@ impl<'w> Nodes<'w> {
         if let PodProcesses::Containers(mut containers) = running {
             let end = loop {
                 match containers.ended()? {
-                    Some(end) => break end,
+                    Some((_, end)) => break end,
                     None => tokio::time::sleep(REST / 10).await,
                 }
             };

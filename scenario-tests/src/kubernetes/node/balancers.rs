@@ -58,9 +58,10 @@ impl Balancers {
             if written[0]["ip"] != balancer.address.to_string() {
                 write(api, service, json!([{ "ip": balancer.address }])).await?;
             }
-            let Some((uid, pod)) = newest(service, pods) else { continue };
-            let Some(network) = pod.network.as_ref().filter(|_| balancer.pod.as_ref() != Some(uid)) else { continue };
-            network.balance(world, balancer.address).await?;
+            let Some((uid, pod)) = newest(service, pods).filter(|(uid, _)| balancer.pod.as_ref() != Some(*uid)) else {
+                continue;
+            };
+            pod.network.balance(world, balancer.address).await?;
             balancer.pod = Some(uid.clone());
         }
         Ok(())
@@ -107,5 +108,5 @@ fn newest<'p>(service: &Value, pods: &'p BTreeMap<String, RunningPod>) -> Option
             && selector.iter().all(|(label, value)| metadata["labels"].get(label) == Some(value))
     };
     let ready = pods.iter().filter(|(_, pod)| pod.ready && is_selected(pod));
-    ready.max_by_key(|(_, pod)| pod.network.as_ref().map(|network| network.address))
+    ready.max_by_key(|(_, pod)| pod.network.address)
 }

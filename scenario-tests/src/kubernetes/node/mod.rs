@@ -2,14 +2,17 @@
 //! addresses to Services of type `LoadBalancer`.
 //!
 //! The programs of the containers are real, and each Pod has a network namespace with its address. A deleted Pod ends at
-//! once, without hooks and grace periods. A container that ends by itself fails the story: nothing is restarted.
+//! once, without hooks and grace periods. A container that ends by itself fails the story; one that a story has sent a
+//! signal to is started again.
 
 mod balancers;
 mod logs;
 mod network;
+mod services;
+mod signals;
 mod status;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -19,9 +22,12 @@ use self::balancers::Balancers;
 use self::logs::Logs;
 use self::network::PodNetwork;
 pub use self::network::{NODE, requestable};
+use self::services::ServicePort;
+pub use self::signals::Signals;
 use self::status::{path, text};
 use super::pod::Image;
 use super::{Api, Cluster, Pod, PodInputs};
+use crate::process::signal;
 use crate::world::World;
 
 /// The name of the node.
@@ -41,10 +47,11 @@ pub struct Node<'w> {
     cluster: &'w Cluster,
     api: Api,
     images: Images,
-    /// The namespace of the Pods that use the network of the story, where the API server is.
-    in_network_of_story: &'w str,
     hosts: &'w [(&'w str, &'w str)],
+    /// The ports of Services at the address of the node.
+    services: Vec<ServicePort>,
     logs: Logs,
+    signals: Signals,
     /// Running Pods by their UIDs.
     pods: BTreeMap<String, RunningPod>,
     /// Pods that could not be started: the time of the next attempt, and the reason.
@@ -61,19 +68,22 @@ struct RunningPod {
     object: Value,
     /// Whether the last written status is `Ready`.
     ready: bool,
+    /// The containers that the story has sent a signal to, and that have not ended since.
+    signalled: BTreeSet<String>,
     // The processes end before their network.
     containers: Pod,
-    network: Option<PodNetwork>,
+    network: PodNetwork,
 }
 
 impl<'w> Node<'w> {
-    /// Adds a node to a cluster. `hosts` are names for its Pods.
+    /// Adds a node to a cluster. `hosts` are names for its Pods; `services` are the namespaces and names of Services
+    /// whose ports the node has at its own address, as it has that of the API server.
     pub async fn start(
         world: &'w World,
         cluster: &'w Cluster,
         images: Images,
-        in_network_of_story: &'w str,
         hosts: &'w [(&'w str, &'w str)],
+        services: &[(&str, &str)],
     ) -> Result<Self> {
         network::set_up(world).await?;
         let (api, logs) = (Api::of(cluster).await?, Logs::serve().await?);
@@ -86,8 +96,29 @@ impl<'w> Node<'w> {
             "conditions": [{ "type": "Ready", "status": "True" }],
         }});
         api.patch(&format!("/api/v1/nodes/{NAME}/status"), &status).await?;
-        let (pods, failed, balancers) = (BTreeMap::new(), BTreeMap::new(), Balancers::default());
-        Ok(Self { world, cluster, api, images, in_network_of_story, hosts, logs, pods, failed, count: 0, balancers })
+        let mut ports = vec![ServicePort::of_api_server(cluster.port()).await?];
+        for (namespace, name) in services {
+            ports.extend(ServicePort::of_service(&api, namespace, name).await?);
+        }
+        Ok(Self {
+            world,
+            cluster,
+            api,
+            images,
+            hosts,
+            services: ports,
+            logs,
+            signals: Signals::default(),
+            pods: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            count: 0,
+            balancers: Balancers::default(),
+        })
+    }
+
+    /// Signals to containers of this node; the node delivers them while it works.
+    pub fn signals(&self) -> Signals {
+        self.signals.clone()
     }
 
     /// Runs until an operation fails.
@@ -115,6 +146,12 @@ impl<'w> Node<'w> {
             self.keep(pod).await?;
             self.logs.note()?;
         }
+        for (pod, container, signal) in self.signals.take() {
+            self.send(&pod, &container, signal)?;
+        }
+        for port in &self.services {
+            port.follow(&self.api).await?;
+        }
         let services = self.api.list("/api/v1/services").await?;
         self.balancers.assign(self.world, &self.api, &services, &self.pods).await
     }
@@ -133,11 +170,9 @@ impl<'w> Node<'w> {
         if !self.pods.contains_key(&uid) && !self.begin(&uid, &pod).await? {
             return Ok(());
         }
+        self.restart(&uid).await?;
         let Some(running) = self.pods.get_mut(&uid) else { return Ok(()) };
-        if let Some(end) = running.containers.ended()? {
-            bail!("{} ended: {end}", path(&pod));
-        }
-        let address = running.network.as_ref().map_or(NODE, |network| network.address);
+        let address = running.network.address;
         running.ready = status::is_ready(&pod, address).await;
         let is_written = pod["status"]["podIP"] == address.to_string()
             && pod["status"]["containerStatuses"][0]["ready"] == running.ready;
@@ -182,16 +217,37 @@ impl<'w> Node<'w> {
     }
 
     async fn run(&mut self, pod: &Value) -> Result<RunningPod> {
-        let network = if text(&pod["metadata"]["namespace"]) == self.in_network_of_story {
-            None
-        } else {
-            self.count += 1;
-            Some(PodNetwork::start(self.world, self.count).await?)
-        };
+        self.count += 1;
+        let network = PodNetwork::start(self.world, self.count).await?;
         let (world, cluster, hosts) = (self.world, self.cluster, self.hosts);
-        let made = PodInputs { world, cluster, pod, hosts, network: network.as_ref().map(PodNetwork::id) };
+        let made = PodInputs { world, cluster, pod, hosts, network: Some(network.id()) };
         let containers = Pod::start(&made, self.images).await?;
-        Ok(RunningPod { object: pod.clone(), ready: false, containers, network })
+        Ok(RunningPod { object: pod.clone(), ready: false, containers, network, signalled: BTreeSet::new() })
+    }
+
+    /// Sends a signal to a container of a Pod, which may end therefore.
+    fn send(&mut self, pod: &str, container: &str, name: &str) -> Result<()> {
+        let of_name = |running: &&mut RunningPod| text(&running.object["metadata"]["name"]) == pod;
+        let running = self.pods.values_mut().find(of_name).with_context(|| format!("no Pod {pod}"))?;
+        let id = running.containers.id(container).with_context(|| format!("{pod} has no container {container}"))?;
+        running.signalled.insert(container.to_owned());
+        signal(id, name);
+        Ok(())
+    }
+
+    /// Starts the containers of a Pod again that have ended because of a signal of the story.
+    async fn restart(&mut self, uid: &str) -> Result<()> {
+        let Some(running) = self.pods.get_mut(uid) else { return Ok(()) };
+        while let Some((container, end)) = running.containers.ended()? {
+            if !running.signalled.remove(&container) {
+                bail!("{container} of {} ended: {end}", path(&running.object));
+            }
+            let (world, cluster, hosts) = (self.world, self.cluster, self.hosts);
+            let network = Some(running.network.id());
+            let made = PodInputs { world, cluster, pod: &running.object, hosts, network };
+            running.containers.restart(&made, &container, self.images).await?;
+        }
+        Ok(())
     }
 
     /// Ends the processes of a Pod.
