@@ -350,20 +350,23 @@ impl Manifests {
                 reading.waiting = true;
                 last
             }
-            Err(error) => {
-                let mut file = last.unwrap_or_else(|| File::empty(found));
-                let kept = match self.readings {
-                    Readings::Once => "",
-                    Readings::Repeated => files::KEPT,
-                };
-                let message = format!("cannot be read: {error}{kept}");
-                file.contents.problems = vec![Problem::of_file(found.name.clone(), message)];
-                file.contents.complete = false;
-                file.signature = found.signature.clone();
-                file.restless_since = None;
-                Some(file)
-            }
+            Err(error) => Some(self.unreadable(found, last, &error)),
         }
+    }
+
+    /// Returns the new state of a file that cannot be read: it keeps its objects.
+    fn unreadable(&self, found: &ManifestFile, last: Option<File>, error: &io::Error) -> File {
+        let mut file = last.unwrap_or_else(|| File::empty(found));
+        let kept = match self.readings {
+            Readings::Once => "",
+            Readings::Repeated => files::KEPT,
+        };
+        let message = format!("cannot be read: {error}{kept}");
+        file.contents.problems = vec![Problem::of_file(found.name.clone(), message)];
+        file.contents.complete = false;
+        file.signature = found.signature.clone();
+        file.restless_since = None;
+        file
     }
 
     /// Treats an empty file that contained objects as incomplete: with a redirection a shell empties the file before
