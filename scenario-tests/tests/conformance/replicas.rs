@@ -1,4 +1,4 @@
-//! The variant with two replicas: while the suite runs, the leader is killed once and told to end once, and a client of a
+//! The variant with two replicas: while the suite runs, the leader gets SIGKILL once and SIGTERM once, and a client of a
 //! Gateway beside the suite gets an answer to each request.
 
 use std::sync::Arc;

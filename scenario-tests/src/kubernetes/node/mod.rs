@@ -76,8 +76,8 @@ struct RunningPod {
 }
 
 impl<'w> Node<'w> {
-    /// Adds a node to a cluster. `hosts` are names for its Pods; `services` are the namespaces and names of Services
-    /// whose ports the node has at its own address, as it has that of the API server.
+    /// Adds a node to a cluster. `hosts` are names for its Pods; `services` are the namespaces and names of
+    /// Services: the node has their ports at its own address, as it has that of the API server.
     pub async fn start(
         world: &'w World,
         cluster: &'w Cluster,
