@@ -1,14 +1,16 @@
 //! The set of objects from which a thing was made.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Serialize, Serializer};
 
-use crate::ObjectKey;
+use crate::{ObjectKey, visits};
 
 /// Maximum number of objects in a union that is stored as a list; a larger union refers to its parts.
 const WRITTEN_OUT_MAX: usize = 16;
+/// Number of the first objects of a union that are gathered once.
+const FIRST_KEPT: usize = 64;
 
 /// The objects from which a resource, a route or a part of one was made: sorted, without duplicates.
 ///
@@ -21,8 +23,15 @@ pub struct Origins(Arc<OriginsForm>);
 enum OriginsForm {
     /// Sorted, without duplicates.
     WrittenOut(Box<[ObjectKey]>),
-    /// The union of these sets.
-    Union(Box<[Origins]>),
+    /// The union of other sets.
+    Union(Box<Union>),
+}
+
+#[derive(Debug)]
+struct Union {
+    parts: Box<[Origins]>,
+    /// The first objects in order.
+    first: OnceLock<Box<[ObjectKey]>>,
 }
 
 impl Origins {
@@ -48,7 +57,7 @@ impl Origins {
         };
         match parts.iter().map(short).sum::<Option<usize>>() {
             Some(total) if total <= WRITTEN_OUT_MAX => parts.iter().flat_map(|part| part.iter()).cloned().collect(),
-            _ => Self(Arc::new(OriginsForm::Union(parts.into()))),
+            _ => Self(Arc::new(OriginsForm::Union(Box::new(Union { parts: parts.into(), first: OnceLock::new() })))),
         }
     }
 
@@ -61,7 +70,7 @@ impl Origins {
     pub fn contains(&self, key: &ObjectKey) -> bool {
         match &*self.0 {
             OriginsForm::WrittenOut(keys) => keys.binary_search(key).is_ok(),
-            OriginsForm::Union(parts) => parts.iter().any(|part| part.contains(key)),
+            OriginsForm::Union(union) => union.parts.iter().any(|part| part.contains(key)),
         }
     }
 
@@ -72,10 +81,19 @@ impl Origins {
         keys.into_iter()
     }
 
+    /// Returns the first objects in order, at most 64. For a union they are gathered once: a union of unions, of which most
+    /// are known from before, costs the number of its parts.
+    pub fn first(&self) -> &[ObjectKey] {
+        match &*self.0 {
+            OriginsForm::WrittenOut(keys) => keys.get(..FIRST_KEPT).unwrap_or(keys),
+            OriginsForm::Union(union) => union.first.get_or_init(|| first_of(&union.parts)),
+        }
+    }
+
     fn gather<'a>(&'a self, keys: &mut BTreeSet<&'a ObjectKey>) {
         match &*self.0 {
             OriginsForm::WrittenOut(own) => keys.extend(own),
-            OriginsForm::Union(parts) => parts.iter().for_each(|part| part.gather(keys)),
+            OriginsForm::Union(union) => union.parts.iter().for_each(|part| part.gather(keys)),
         }
     }
 
@@ -91,6 +109,24 @@ impl Origins {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+fn first_of(parts: &[Origins]) -> Box<[ObjectKey]> {
+    let (mut first, mut seen) = (BTreeSet::new(), 0);
+    for part in parts {
+        for key in part.first() {
+            seen += 1;
+            if first.len() == FIRST_KEPT && first.last().is_some_and(|last| key >= *last) {
+                break;
+            }
+            first.insert(key);
+            if first.len() > FIRST_KEPT {
+                first.pop_last();
+            }
+        }
+    }
+    visits::objects(seen);
+    first.into_iter().cloned().collect()
 }
 
 /// The empty set.
@@ -153,6 +189,18 @@ mod tests {
         assert_eq!(union, keys.iter().cloned().collect());
         assert_ne!(union, keys.iter().skip(1).cloned().collect());
         assert_eq!((union.len(), union.contains(&key("k17")), union.contains(&key("k40"))), (40, true, false));
+    }
+
+    #[test]
+    fn the_first_objects_of_a_union_are_those_of_the_set_written_out() {
+        let keys: Vec<ObjectKey> = (0..1_000).map(|index| key(&format!("k{}", index * 7 % 1_000))).collect();
+        for count in [0, 1, 16, 63, 64, 65, 1_000] {
+            let parts: Vec<Origins> = keys[..count].chunks(3).map(|chunk| chunk.iter().cloned().collect()).collect();
+            let unions: Vec<Origins> = parts.chunks(30).map(Origins::union).collect();
+            let union = Origins::union(unions.iter().chain(&parts[..parts.len().min(5)]));
+            let expected: Vec<ObjectKey> = union.iter().take(64).cloned().collect();
+            assert_eq!(union.first(), expected, "{count}");
+        }
     }
 
     #[test]

@@ -9,15 +9,15 @@ use std::ops::{AddAssign, Sub};
 /// Numbers of visits, or visits of one thread since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Visits {
-    /// Objects: units of translation, and objects that a report looks at.
+    /// Objects: units of translation, objects that a report looks at, and origins that are put in order.
     pub objects: u64,
     /// Plans of route objects, and routes of virtual hosts that are encoded again.
     pub routes: u64,
     /// Virtual hosts of route configurations that are encoded again.
     pub hosts: u64,
-    /// Acknowledged resources that are copied or compared.
+    /// Acknowledged resources that are copied or compared, and endpoints that are looked up.
     pub resources: u64,
-    /// Bytes of resources that are encoded.
+    /// Bytes of resources that are encoded, or searched for credentials.
     pub bytes: u64,
 }
 

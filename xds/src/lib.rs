@@ -73,7 +73,7 @@ pub use lost::Reachable;
 pub use managed::{UNMANAGED_BUILD, managed_node_id};
 pub use notice::Notice;
 pub use offers::{Again, AgainByName, Offers, Waiting};
-pub use resource::{Resource, ResourceType, Version};
+pub use resource::{BodyPart, Resource, ResourceType, Version};
 pub use scrub::scrub;
 pub use server::{Bound, bind, serve};
 pub use silence::SilentEnvoy;

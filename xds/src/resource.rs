@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use holdfast_graph::Origins;
+use holdfast_graph::{Origins, visits};
 use serde::Serialize;
 
 use crate::json;
@@ -138,6 +138,40 @@ pub struct Resource {
     sensitive: OnceLock<bool>,
     /// A route configuration with its hosts apart. Divided once, when it is first sent to a client in that form.
     split: OnceLock<Option<Arc<SplitRoutes>>>,
+    /// The parts of the body; empty if it was encoded as a whole.
+    parts: Vec<Arc<BodyPart>>,
+}
+
+/// Consecutive fields of the body of a resource. Versions of the resource in which the fields are equal share the part,
+/// and what is computed of it.
+pub struct BodyPart {
+    /// The encoded fields.
+    pub fields: Bytes,
+    sensitive: OnceLock<bool>,
+}
+
+impl BodyPart {
+    /// Returns a part with these encoded fields.
+    pub fn new(fields: impl Into<Bytes>) -> Self {
+        Self { fields: fields.into(), sensitive: OnceLock::new() }
+    }
+
+    /// Returns whether the fields have a credential. Computed once for a part.
+    fn is_sensitive(&self, kind: ResourceType) -> bool {
+        *self.sensitive.get_or_init(|| is_sensitive_body(kind, &self.fields))
+    }
+}
+
+/// Never shows the fields: they may contain a credential.
+impl fmt::Debug for BodyPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BodyPart").field("bytes", &self.fields.len()).finish_non_exhaustive()
+    }
+}
+
+fn is_sensitive_body(kind: ResourceType, body: &[u8]) -> bool {
+    visits::bytes(body.len());
+    json::is_sensitive_resource(kind, body)
 }
 
 /// The bytes before the body are not compared: they follow from the other fields.
@@ -172,7 +206,13 @@ impl Resource {
             head: OnceLock::new(),
             sensitive: OnceLock::new(),
             split: OnceLock::new(),
+            parts: Vec::new(),
         }
+    }
+
+    /// Returns the resource with the parts that its body consists of.
+    pub fn of_parts(self, parts: Vec<Arc<BodyPart>>) -> Self {
+        Self { parts, ..self }
     }
 
     /// Returns the resource as a part of this delivery to a client.
@@ -196,11 +236,13 @@ impl Resource {
     /// Returns whether the body has a credential: the content of a Secret, a key, a password, or a header that carries
     /// one.
     ///
-    /// The answer is computed once for a resource; the cost equals that of displaying the resource.
+    /// The answer is computed once for a resource, or for each of its parts; the cost equals that of displaying it.
     pub fn is_sensitive(&self, kind: ResourceType) -> bool {
-        *self.sensitive.get_or_init(|| {
-            kind == ResourceType::Secret
-                || (kind != ResourceType::Endpoints && json::is_sensitive_resource(kind, &self.body))
+        *self.sensitive.get_or_init(|| match kind {
+            ResourceType::Secret => true,
+            ResourceType::Endpoints => false,
+            _ if self.parts.is_empty() => is_sensitive_body(kind, &self.body),
+            _ => self.parts.iter().any(|part| part.is_sensitive(kind)),
         })
     }
 
@@ -222,5 +264,29 @@ impl fmt::Debug for Resource {
             .field("version", &self.version)
             .field("bytes", &self.body.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_graph::Visits;
+
+    use super::*;
+
+    #[test]
+    fn the_search_for_credentials_is_made_once_for_each_part() {
+        let part = |fields: &'static [u8]| Arc::new(BodyPart::new(fields));
+        let (first, second, undecodable) = (part(b"\x0a\x01r"), part(b"\x0a\x02rr"), part(b"\x0a\xfftoken"));
+        let search = |parts: [&Arc<BodyPart>; 2]| {
+            let body: Vec<u8> = parts.iter().flat_map(|part| part.fields.iter()).copied().collect();
+            let whole = Resource::new("r", body, Origins::default());
+            let resource = whole.clone().of_parts(parts.map(Arc::clone).to_vec());
+            let (is_sensitive, visits) = Visits::of(|| resource.is_sensitive(ResourceType::Route));
+            assert_eq!(is_sensitive, whole.is_sensitive(ResourceType::Route));
+            (is_sensitive, visits.bytes)
+        };
+        assert_eq!(search([&first, &second]), (false, 7));
+        assert_eq!(search([&first, &second]), (false, 0));
+        assert_eq!(search([&second, &undecodable]), (true, 7));
     }
 }

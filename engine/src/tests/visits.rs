@@ -23,19 +23,28 @@ metadata: {name: public, namespace: infra}
 spec:
   gatewayClassName: holdfast
   listeners: [{name: http, port: 8080, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}]
----
-apiVersion: v1
+";
+
+/// Number of routes that forward to the same Service.
+const ROUTES_OF_SERVICE: usize = 10;
+
+/// Returns a Service with an endpoint.
+fn service(index: usize) -> String {
+    format!(
+        "apiVersion: v1
 kind: Service
-metadata: {name: cart, namespace: shop}
-spec: {ports: [{name: http, port: 80}]}
+metadata: {{name: s{index}, namespace: shop}}
+spec: {{ports: [{{name: http, port: 80}}]}}
 ---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
-metadata: {name: cart-1, namespace: shop, labels: {kubernetes.io/service-name: cart}}
+metadata: {{name: s{index}-1, namespace: shop, labels: {{kubernetes.io/service-name: s{index}}}}}
 addressType: IPv4
-ports: [{name: http, port: 8080, protocol: TCP}]
-endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
-";
+ports: [{{name: http, port: 8080, protocol: TCP}}]
+endpoints: [{{addresses: [10.0.0.1], conditions: {{ready: true}}}}]
+"
+    )
+}
 
 /// Returns a route with its own host.
 fn route(index: usize, path: &str) -> String {
@@ -46,14 +55,16 @@ metadata: {{name: r{index}, namespace: shop}}
 spec:
   parentRefs: [{{name: public, namespace: infra}}]
   hostnames: [h{index}.example.com]
-  rules: [{{matches: [{{path: {{value: {path}}}}}], backendRefs: [{{name: cart, port: 80}}]}}]
-"
+  rules: [{{matches: [{{path: {{value: {path}}}}}], backendRefs: [{{name: s{service}, port: 80}}]}}]
+",
+        service = index / ROUTES_OF_SERVICE
     )
 }
 
 /// The visits of each event at a Gateway with this number of routes.
 fn visits(routes: usize) -> Vec<(&'static str, Visits)> {
     let mut events = testing::events(GATEWAY);
+    events.extend((0..routes.div_ceil(ROUTES_OF_SERVICE)).flat_map(|index| testing::events(&service(index))));
     events.extend((0..routes).flat_map(|index| testing::events(&route(index, "/"))));
     let mut engine = Engine::new(Settings::standalone());
     let mut envoys = [PlayedEnvoy::new("infra/public", "envoy-1")];
@@ -91,9 +102,10 @@ fn visits(routes: usize) -> Vec<(&'static str, Visits)> {
 }
 
 /// What grows with the number of routes, with the reason.
-const GROWING: [(&str, &str, &str); 3] = [
-    ("edit", "hosts", "the route configuration of a listener is one resource, which Envoy receives whole"),
-    ("edit", "bytes", "the same"),
+const GROWING: [(&str, &str, &str); 4] = [
+    ("edit", "bytes", "the route configuration of a listener is one resource, which Envoy receives whole"),
+    ("records", "objects", "one object of each block of hosts is compared with the first ones, which are stored"),
+    ("records", "resources", "the store gets the whole acknowledged configuration, and writes what changed"),
     ("statuses", "objects", "the statuses of all objects are compared with the written ones, at most once a second"),
 ];
 

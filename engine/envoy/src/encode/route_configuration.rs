@@ -5,12 +5,14 @@
 //!
 //! <https://protobuf.dev/programming-guides/encoding/>
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::route::v3 as envoy;
 use envoy_types::pb::google::protobuf::BoolValue;
-use holdfast_xds::Version;
+use holdfast_xds::{BodyPart, Version};
 use prost::Message;
-use prost::encoding::{WireType, encode_key, encode_varint};
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 
 use super::{any, per_filter};
 use crate::features::filters::{self, Filters};
@@ -49,15 +51,55 @@ pub fn virtual_host<'a>(
     buffer.into()
 }
 
-/// Returns a route configuration with its encoded virtual hosts, in order, and its version.
+/// Encoded virtual hosts of a route configuration, in order.
+#[derive(Clone, Debug)]
+pub struct EncodedHosts {
+    /// The fields of the route configuration.
+    part: Arc<BodyPart>,
+    /// The versions of the hosts.
+    versions: Bytes,
+}
+
+impl EncodedHosts {
+    /// Returns these virtual hosts, each with its version. The bytes of each host become a range of the common bytes, so
+    /// that they are kept once.
+    pub fn new(mut hosts: Vec<(&mut Bytes, &Version)>) -> Self {
+        let size = |host: &Bytes| key_len(VIRTUAL_HOSTS_FIELD) + encoded_len_varint(host.len() as u64) + host.len();
+        let mut fields = Vec::with_capacity(hosts.iter().map(|(host, _)| size(host)).sum());
+        let mut ends = Vec::with_capacity(hosts.len());
+        for (host, _) in &hosts {
+            append(&mut fields, VIRTUAL_HOSTS_FIELD, host);
+            ends.push(fields.len());
+        }
+        let part = BodyPart::new(fields);
+        for ((host, _), end) in hosts.iter_mut().zip(ends) {
+            **host = part.fields.slice(end - host.len()..end);
+        }
+        let versions = hosts.iter().flat_map(|(_, version)| version.as_bytes()).copied().collect();
+        Self { part: Arc::new(part), versions }
+    }
+}
+
+/// An encoded route configuration.
+#[derive(Clone, Debug)]
+pub struct EncodedRoutes {
+    /// The whole message.
+    pub body: Bytes,
+    /// The version.
+    pub version: Version,
+    /// The parts of the message.
+    pub parts: Vec<Arc<BodyPart>>,
+}
+
+/// Returns a route configuration with its encoded virtual hosts, in order.
 ///
-/// The version is derived from the versions of the parts: a hash of all bytes would cost more than the copy.
+/// The version is derived from the versions of the hosts: a hash of all bytes would cost more than the copy.
 pub fn route_configuration<'a>(
     name: String,
     filters: &Filters,
     guards: &Guards,
-    hosts: impl Iterator<Item = (&'a Bytes, &'a Version)> + Clone,
-) -> (Bytes, Version) {
+    hosts: impl Iterator<Item = &'a EncodedHosts> + Clone,
+) -> EncodedRoutes {
     let mut head = envoy::RouteConfiguration {
         name,
         ignore_port_in_host_matching: true,
@@ -73,13 +115,13 @@ pub fn route_configuration<'a>(
     for (name, config) in guards.encode() {
         per_filter(FILTERS_FIELD, &name, &config, &mut head);
     }
-    let mut parts = head.clone();
-    hosts.clone().for_each(|(_, version)| parts.extend_from_slice(version.as_bytes()));
-    let size: usize = hosts.clone().map(|(host, _)| host.len() + 8).sum();
-    let mut buffer = Vec::with_capacity(size + head.len());
-    buffer.extend_from_slice(&head);
-    hosts.for_each(|(host, _)| append(&mut buffer, VIRTUAL_HOSTS_FIELD, host));
-    (buffer.into(), Version::of(&parts))
+    let mut versions = head.clone();
+    hosts.clone().for_each(|hosts| versions.extend_from_slice(&hosts.versions));
+    let head = Arc::new(BodyPart::new(head));
+    let parts: Vec<Arc<BodyPart>> = std::iter::once(head).chain(hosts.map(|hosts| hosts.part.clone())).collect();
+    let mut body = Vec::with_capacity(parts.iter().map(|part| part.fields.len()).sum());
+    parts.iter().for_each(|part| body.extend_from_slice(&part.fields));
+    EncodedRoutes { body: body.into(), version: Version::of(&versions), parts }
 }
 
 /// Returns a route configuration with an additional encoded virtual host.

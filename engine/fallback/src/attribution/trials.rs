@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use holdfast_envoy::encode::route_configuration::EncodedHosts;
 use holdfast_envoy::encode::{names, route_configuration};
 use holdfast_envoy::features::filters::Filters;
 use holdfast_envoy::features::guards::Guards;
@@ -38,7 +39,7 @@ pub fn together<'a>(items: impl Iterator<Item = &'a Item>, context: ListenerCont
 fn assembled<'a>(parts: impl Iterator<Item = (&'a Host, &'a Rendered)>, context: ListenerContext) -> Bytes {
     let mut hosts: BTreeMap<&Host, Vec<&Rendered>> = BTreeMap::new();
     parts.for_each(|(host, rendered)| hosts.entry(host).or_default().push(rendered));
-    let hosts: Vec<(Bytes, holdfast_xds::Version)> = hosts
+    let mut hosts: Vec<(Bytes, holdfast_xds::Version)> = hosts
         .into_iter()
         .map(|(host, mut parts)| {
             parts.sort_by(|a, b| a.route.precedence.cmp(&b.route.precedence));
@@ -53,6 +54,7 @@ fn assembled<'a>(parts: impl Iterator<Item = (&'a Host, &'a Rendered)>, context:
             (host, version)
         })
         .collect();
-    let parts = hosts.iter().map(|(host, version)| (host, version));
-    route_configuration::route_configuration("trial".into(), &Filters::new(), &Guards::default(), parts).0
+    let hosts = EncodedHosts::new(hosts.iter_mut().map(|(host, version)| (host, &*version)).collect());
+    let hosts = std::iter::once(&hosts);
+    route_configuration::route_configuration("trial".into(), &Filters::new(), &Guards::default(), hosts).body
 }

@@ -1,5 +1,8 @@
 //! Changes of a scope that are to be stored: verdicts first, all others later.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use holdfast_envoy::hold::Hold;
 use holdfast_store::{Batch, Change, StoredResource};
 use holdfast_xds::ResourceType;
@@ -49,16 +52,17 @@ impl ScopeRecords {
     pub(crate) fn take_changes(&mut self, id: &ScopeId, hold: &Hold) -> Batch {
         let mut changes = std::mem::take(&mut self.changes);
         if std::mem::take(&mut self.configuration_changed) && !id.build.is_empty() {
-            let snapshot = hold.acknowledged_snapshot();
-            let resources = ResourceType::ALL.into_iter().flat_map(|kind| {
-                snapshot.of(kind).values().map(move |resource| StoredResource {
-                    type_url: kind.url().into(),
+            let urls: BTreeMap<ResourceType, Arc<str>> =
+                ResourceType::ALL.into_iter().map(|kind| (kind, kind.url().into())).collect();
+            let resources = hold.all_acknowledged().filter_map(|(kind, resource)| {
+                Some(StoredResource {
+                    type_url: urls.get(&kind)?.clone(),
                     name: resource.name.clone(),
                     version: *resource.version.as_bytes(),
                     // Values of Secrets are copied into routes, clusters and listeners, and credentials are written
                     // into objects.
                     sensitive: resource.is_sensitive(kind),
-                    origins: resource.origins.iter().take(STORED_ORIGINS_MAX).cloned().collect(),
+                    origins: resource.origins.first().iter().take(STORED_ORIGINS_MAX).cloned().collect(),
                     body: resource.body.clone(),
                 })
             });

@@ -1,6 +1,7 @@
 //! Resources of one Gateway's Envoys, updated in parts: a change of one route costs only that route, its hosts and
 //! their tables.
 
+mod blocks;
 pub(crate) mod clients;
 pub mod connections;
 mod host;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use clients::Open;
 use holdfast_envoy::encode::route::everything;
+use holdfast_envoy::encode::route_configuration::{EncodedHosts, EncodedRoutes, route_configuration, virtual_host};
 use holdfast_envoy::encode::{self, names};
 use holdfast_envoy::features::chain::ChainFilter;
 use holdfast_envoy::features::filters::Filters;
@@ -29,6 +31,7 @@ use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use imbl::OrdMap;
 pub use levels::GatewayGuards;
 
+use self::blocks::HostBlocks;
 use self::host::{Base, HostState};
 use self::placed::PlacedRoute;
 use self::streams::{StreamTable, Streams};
@@ -73,6 +76,7 @@ pub type Composition = OrdMap<Host, Parts>;
 struct Table {
     context: ListenerContext,
     hosts: BTreeMap<Host, HostState>,
+    blocks: HostBlocks,
     parts: Composition,
 }
 
@@ -91,6 +95,8 @@ pub(crate) struct Fleet {
     /// External services that filters call, other than backends of routes, with the route objects that require each.
     remotes: BTreeMap<Remote, BTreeSet<ObjectKey>>,
     services: BTreeMap<ServicePort, usize>,
+    /// Services that are newly in use, and of which the endpoints may be known from another use.
+    fresh_services: BTreeSet<ServicePort>,
     certificates: BTreeSet<ObjectKey>,
     /// Client certificates that are presented to backends, each with the number of clusters that use it.
     shown: BTreeMap<ObjectKey, usize>,
@@ -118,7 +124,7 @@ pub(crate) struct Fleet {
 
 impl Table {
     fn new(context: ListenerContext) -> Self {
-        Self { context, hosts: BTreeMap::new(), parts: Composition::new() }
+        Self { context, hosts: BTreeMap::new(), blocks: HostBlocks::default(), parts: Composition::new() }
     }
 }
 
@@ -139,6 +145,7 @@ impl Fleet {
             backends: BTreeMap::new(),
             remotes: BTreeMap::new(),
             services: BTreeMap::new(),
+            fresh_services: BTreeSet::new(),
             certificates: BTreeSet::new(),
             shown: BTreeMap::new(),
             trusts: BTreeMap::new(),
@@ -487,11 +494,19 @@ impl Fleet {
         if *users == 1 {
             self.put_backend(backend);
             if let Some(service) = backend.service() {
-                *self.services.entry(service.clone()).or_insert(0) += 1;
+                self.use_service(service);
             }
             if let Some(client) = backend.client() {
                 *self.shown.entry(client.clone()).or_insert(0) += 1;
             }
+        }
+    }
+
+    fn use_service(&mut self, service: &ServicePort) {
+        let users = self.services.entry(service.clone()).or_insert(0);
+        *users += 1;
+        if *users == 1 {
+            self.fresh_services.insert(service.clone());
         }
     }
 
@@ -550,8 +565,12 @@ impl Fleet {
         for name in std::mem::take(&mut self.dirty_tables) {
             self.finish_table(&name);
         }
-        let missing: Vec<_> = self.services.keys().filter_map(|service| endpoints.get(service)).cloned().collect();
-        missing.into_iter().for_each(|resource| self.put(ResourceType::Endpoints, resource));
+        for service in std::mem::take(&mut self.fresh_services) {
+            visits::resources(1);
+            if let Some(resource) = endpoints.get(&service).filter(|_| self.services.contains_key(&service)) {
+                self.put(ResourceType::Endpoints, resource.clone());
+            }
+        }
         self.finish_groups(endpoints);
         let known: Vec<_> = self.snapshot.of(ResourceType::Secret).keys().cloned().collect();
         let mut wanted: BTreeMap<_, _> =
@@ -593,6 +612,7 @@ impl Fleet {
         if state.base.is_none() && state.routes.is_empty() {
             self.dirty_listeners |= !state.filters.is_empty();
             table.hosts.remove(host);
+            table.blocks.mark(host);
             table.parts.remove(host);
             self.lost_matches.set(table_name, host, Vec::new());
             self.dirty_tables.insert(table_name.clone());
@@ -623,12 +643,7 @@ impl Fleet {
             routes.push(misdirected());
         }
         let settings = if is_closed { state.settings.clone() } else { state.settings_under(&levels) };
-        let bytes = encode::route_configuration::virtual_host(
-            names::virtual_host(host),
-            host.domain().to_owned(),
-            routes.iter(),
-            &settings,
-        );
+        let bytes = virtual_host(names::virtual_host(host), host.domain().to_owned(), routes.iter(), &settings);
         let guards = state.desired().filter_map(|rendered| rendered.route.guards_at(context));
         let guards = guards.chain((!is_closed).then_some(&*settings.guards));
         let filters: BTreeSet<ChainFilter> = guards.flat_map(Guards::filters).collect();
@@ -644,42 +659,38 @@ impl Fleet {
             state.bytes = bytes;
             state.version = version;
             state.origins = origins;
+            table.blocks.mark(host);
             self.dirty_tables.insert(table_name.clone());
         }
     }
 
     fn finish_table(&mut self, name: &TableName) {
+        let Some(table) = self.tables.get_mut(name) else { return };
+        table.blocks.refresh(&mut table.hosts);
         let Some(table) = self.tables.get(name) else { return };
-        visits::hosts(table.hosts.len());
         let resource_name = names::route_configuration(name);
         let level = self.levels.tables.get(name);
         let (nothing, no_guards) = (Filters::new(), Guards::default());
-        let (body, version) = if self.is_closed_at(&Scope::Table(name.clone())) {
+        let EncodedRoutes { body, version, parts } = if self.is_closed_at(&Scope::Table(name.clone())) {
             let answer = everything(&self.closed_response(level.and_then(|level| level.closed.as_ref())));
             let any = Host::any();
             let (host, domain) = (names::virtual_host(&any), any.domain().to_owned());
-            let host = encode::route_configuration::virtual_host(
-                host,
-                domain,
-                std::iter::once(&answer),
-                &HostSettings::default(),
-            );
+            let mut host = virtual_host(host, domain, std::iter::once(&answer), &HostSettings::default());
             let version = Version::of(&host);
-            let hosts = std::iter::once((&host, &version));
-            encode::route_configuration::route_configuration(resource_name.clone(), &nothing, &no_guards, hosts)
+            let hosts = EncodedHosts::new(vec![(&mut host, &version)]);
+            route_configuration(resource_name.clone(), &nothing, &no_guards, std::iter::once(&hosts))
         } else {
-            let hosts = table.hosts.values().filter_map(|state| Some((&state.bytes, state.version.as_ref()?)));
             let (filters, guards) = level.map_or((&nothing, &no_guards), |level| (&level.filters, &level.guards));
-            encode::route_configuration::route_configuration(resource_name.clone(), filters, guards, hosts)
+            route_configuration(resource_name.clone(), filters, guards, table.blocks.encoded())
         };
         let of_policies = level.map(|level| &level.origins);
-        let origins = Origins::union(table.hosts.values().map(|state| &state.origins).chain(of_policies));
+        let origins = Origins::union(table.blocks.origins().chain(of_policies));
         let origins = origins.with(self.key.clone());
         let listeners = self.plan.listeners.iter().filter(|l| l.set.is_some() && l.state != ListenerState::Out);
         let sets = listeners.filter(|l| l.table() == *name).filter_map(|l| l.set.as_ref()).map(|set| set.key.clone());
         let sets: Origins = sets.collect();
         let origins = if sets.is_empty() { origins } else { Origins::union([&origins, &sets]) };
-        let resource = Resource::with_version(resource_name, version, body, origins);
+        let resource = Resource::with_version(resource_name, version, body, origins).of_parts(parts);
         visits::bytes(resource.body.len());
         self.put(ResourceType::Route, Arc::new(resource));
     }

@@ -25,7 +25,7 @@ impl Fleet {
         users.insert(route.clone());
         self.put_remote(remote);
         if first {
-            remote.services().into_iter().for_each(|service| *self.services.entry(service.clone()).or_insert(0) += 1);
+            remote.services().into_iter().for_each(|service| self.use_service(service));
             remote.client().into_iter().for_each(|client| *self.shown.entry(client.clone()).or_insert(0) += 1);
         }
     }
