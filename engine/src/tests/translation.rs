@@ -106,6 +106,24 @@ fn a_change_of_endpoints_changes_one_resource() {
 
 /// Applies random changes with broken objects: incremental translation must end where translation from scratch does,
 /// and every rule that is not served as written must have a fault.
+/// The endpoints of the Service are known before, since another Gateway uses it.
+#[test]
+fn a_service_that_a_second_gateway_begins_to_use_has_its_endpoints_there() {
+    let mut engine = testing::engine(BASE, Settings::standalone());
+    let second = "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: second, namespace: shop}\n\
+                  spec: {gatewayClassName: holdfast, listeners: [{name: http, port: 8081, protocol: HTTP}]}\n";
+    engine.handle(testing::events(second));
+    let endpoints = |engine: &Engine| -> Vec<String> {
+        let snapshot = engine.fleet("shop/second").expect("the Gateway is served");
+        snapshot.of(ResourceType::Endpoints).keys().map(ToString::to_string).collect()
+    };
+    assert!(endpoints(&engine).is_empty());
+    let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: late, namespace: shop}\n\
+                 spec: {parentRefs: [{name: second}], rules: [{backendRefs: [{name: cart, port: 80}]}]}\n";
+    engine.handle(testing::events(route));
+    assert_eq!(endpoints(&engine), ["service/shop/cart/80"]);
+}
+
 #[test]
 fn broken_objects_leave_the_same_as_from_scratch() {
     let documents = testing::documents(BASE);
