@@ -7,6 +7,7 @@ pub mod certificates;
 mod client_certificate;
 pub mod conditions;
 mod data_planes;
+mod delegated;
 pub mod events;
 mod extensions;
 mod health;
@@ -23,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+pub use delegated::{DelegatedRoutes, PoliciesByField, RoutePosition};
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::kinds;

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::ReplacementView;
 use super::backends::backend_origins;
+use super::delegated::{self, policies_of};
 use crate::engine::Engine;
 use crate::report::conditions;
 use crate::report::events::explained;
@@ -275,12 +276,10 @@ impl Engine {
     }
 
     /// Returns the policies that set each field: of routes by rule, of Gateways by route configuration and listener. A
-    /// route that a Gateway serves in another version than the desired one has the fields of that version.
+    /// route that a Gateway serves in another version than the desired one has the fields of that version. A rule below
+    /// HTTPRoutes that delegate to it has the fields of each way to it.
     pub fn merge_origins(&self) -> Value {
-        let names = |origins: &holdfast_translate::precedence::merge::Origins| -> Value {
-            let of = |keys: &Vec<ObjectKey>| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
-            origins.iter().map(|(field, keys)| ((*field).to_owned(), json!(of(keys)))).collect()
-        };
+        let names = |origins: &holdfast_translate::precedence::merge::Origins| json!(policies_of(origins));
         let varied = self.varied();
         let routes: Value = self
             .translator
@@ -290,11 +289,11 @@ impl Engine {
                 let scopes = plan.gateways().into_iter().filter_map(|gateway| varied.get(gateway));
                 let mut served = scopes.filter_map(|scope| self.translator.served_route(&scope.id.fleet, key));
                 let plan = served.next().map_or(plan, |served| &**served);
-                if plan.merged.is_empty() {
-                    return None;
-                }
-                let rules = plan.merged.iter().map(|(rule, (_, origins))| (rule.to_string(), names(origins)));
-                Some((key.to_string(), rules.collect::<Value>()))
+                let rules: BTreeMap<String, Value> = match delegated::is_below(plan) {
+                    true => delegated::by_way(plan).into_iter().map(|(way, origins)| (way, names(origins))).collect(),
+                    false => plan.merged.iter().map(|(rule, (_, all))| (rule.to_string(), names(all))).collect(),
+                };
+                (!rules.is_empty()).then(|| (key.to_string(), json!(rules)))
             })
             .collect();
         let gateways: Value = self

@@ -7,7 +7,7 @@ use holdfast_api::fault::Fault;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_engine::engine::{Action, Engine};
-use holdfast_engine::report::{GatewayView, ListenerView, ReplacementView};
+use holdfast_engine::report::{DelegatedRoutes, GatewayView, ListenerView, ReplacementView};
 use holdfast_envoy::explain::answer::ExplainedAnswer;
 use holdfast_envoy::explain::request::ExplainRequest;
 use holdfast_envoy::explain::{Explanation, RouteCandidate, explain};
@@ -19,7 +19,7 @@ use holdfast_xds::Snapshot;
 use serde::{Deserialize, Serialize};
 
 use super::envoys::GatewayEnvoys;
-use super::policies::{MergedPolicies, PolicyField, ServedPolicies};
+use super::policies::{MergedPolicies, PolicyField, ServedPolicies, TakingRoute};
 use super::running::{MatchedObject, ObjectNotRead, RunningFacts, ServedEarlier};
 use crate::failure::Failure;
 use crate::serve::core::ManifestPositions;
@@ -72,7 +72,7 @@ impl ExplainFacts {
 
     fn new(engine: &Engine, published: BTreeMap<Arc<str>, Snapshot>, running: Option<RunningFacts>) -> Self {
         let (gateways, replacements) = (engine.gateways(), engine.replacements());
-        let policies = MergedPolicies::new(engine.merge_origins());
+        let policies = MergedPolicies::new(engine.merge_origins(), DelegatedRoutes::of(engine));
         let unserved_listeners = engine.unserved_listeners();
         let (objects, streams) = (engine.objects().clone(), engine.streams());
         Self {
@@ -179,9 +179,8 @@ impl ExplainReport {
         if let (Some((object, name)), None) = (object.zip(name.as_ref()), &replacement) {
             closed_by.extend(closed_above(facts, &way, (object, section.as_deref().unwrap_or_default()), name));
         }
-        let place = (way.route_configuration.as_deref().unwrap_or_default(), request.port);
-        let rule = object.zip(section.as_deref()).zip(gateway);
-        let policies = rule.map(|(rule, gateway)| policies(facts, rule, gateway, place)).unwrap_or_default();
+        let taking = taking(object.zip(section.as_deref()), route, &way, request.port);
+        let policies = taking.zip(gateway).map(|(route, gateway)| policies(facts, &route, gateway)).unwrap_or_default();
         let running = facts.running.as_ref();
         let matched = object.and_then(|object| matched(facts, object));
         let instead = running
@@ -241,15 +240,27 @@ fn closed_above(facts: &ExplainFacts, way: &Explanation, part: (&ObjectKey, &str
     running.map(|running| running.faults_behind(part, gateway)).unwrap_or_default()
 }
 
-/// Returns the fields that policies set for a rule, with the route configuration and the port of the request.
-fn policies(
-    facts: &ExplainFacts,
-    rule: (&ObjectKey, &str),
-    gateway: &GatewayView,
-    place: (&str, u16),
-) -> Vec<PolicyField> {
+/// Returns the route that takes a request, by the rule and the way of the request.
+fn taking<'a>(
+    rule: Option<(&'a ObjectKey, &'a str)>,
+    route: Option<&'a RouteCandidate>,
+    way: &'a Explanation,
+    port: u16,
+) -> Option<TakingRoute<'a>> {
+    rule.map(|(object, section)| TakingRoute {
+        object,
+        section,
+        name: route.map(|route| &*route.name).unwrap_or_default(),
+        table: way.route_configuration.as_deref().unwrap_or_default(),
+        domain: way.virtual_host.as_ref().map(|host| &*host.domain).unwrap_or_default(),
+        port,
+    })
+}
+
+/// Returns the fields that policies set for the route of a request.
+fn policies(facts: &ExplainFacts, route: &TakingRoute<'_>, gateway: &GatewayView) -> Vec<PolicyField> {
     let earlier = facts.running.as_ref().map(|running| running.versions_at(&gateway.name)).unwrap_or_default();
-    facts.policies.of(rule, gateway, place, &ServedPolicies { objects: &facts.objects, earlier })
+    facts.policies.of(route, gateway, &ServedPolicies { objects: &facts.objects, earlier })
 }
 
 /// Returns whether an earlier version of an object is all that is served of it. A version with sections of the desired

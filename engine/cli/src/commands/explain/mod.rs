@@ -123,4 +123,7 @@ fn json(report: &Value) -> Result<String, Failure> {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic)]
+mod policies_tests;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests;

@@ -24,7 +24,7 @@ fn args(line: &[&str]) -> ExplainArgs {
 }
 
 /// Explains a request with the manifests in a folder.
-fn explained(folder: &Path, line: &[&str]) -> Result<ExplainReport, Failure> {
+pub(super) fn explained(folder: &Path, line: &[&str]) -> Result<ExplainReport, Failure> {
     let folder = folder.display().to_string();
     let args = args(&[&["--manifests", &folder], line].concat());
     let request = ExplainRequest::read(&args.method, &args.url, &args.header).map_err(Failure::Usage)?;
@@ -35,7 +35,7 @@ fn explained(folder: &Path, line: &[&str]) -> Result<ExplainReport, Failure> {
     ExplainReport::new(&facts, request, &args.url, wanted)
 }
 
-fn folder(manifests: &str) -> tempfile::TempDir {
+pub(super) fn folder(manifests: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("all.yaml"), manifests).unwrap();
     folder
