@@ -31,7 +31,7 @@ const BREAKERS: [&str; 5] =
 /// Annotation of kgateway about the policies of an HTTPRoute and those of the HTTPRoutes that it delegates to.
 const INHERITED_PRIORITY: &str = "kgateway.dev/inherited-policy-priority";
 /// Annotations of kgateway: the kinds that it reads them from, and what to use instead.
-const KGATEWAY: [(&str, &[&str], &str); 2] = [
+const KGATEWAY: [(&str, &[&str], &str); 3] = [
     (
         "kgateway.dev/http-redirect-status-code",
         &[kinds::HTTP_ROUTE],
@@ -41,6 +41,12 @@ const KGATEWAY: [(&str, &[&str], &str); 2] = [
         INHERITED_PRIORITY,
         &[kinds::GATEWAY, kinds::HTTP_ROUTE],
         "for each field the policy that is closest to the route applies, unless the fields are joined",
+    ),
+    (
+        "kgateway.dev/route-weight",
+        &[kinds::HTTP_ROUTE, kinds::GRPC_ROUTE],
+        "of two routes with a request the more specific match has it, then the older route: make the match that is to \
+         have it more specific",
     ),
 ];
 
