@@ -48,7 +48,11 @@ pub(super) fn may_target(key: &ObjectKey, group: &str, kind: &str) -> bool {
 }
 
 fn strange(key: &ObjectKey, group: &str, kind: &str) -> String {
-    format!("a {} cannot be attached to objects of kind {group}/{kind}, so that this target is ignored", key.kind)
+    format!(
+        "a {} cannot be attached to objects of kind {group}/{kind}: the policy has no effect on this target, and \
+         protects nothing there",
+        key.kind
+    )
 }
 
 /// Returns why an accepted target is ineffective.
