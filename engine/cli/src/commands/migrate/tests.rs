@@ -310,6 +310,64 @@ fn what_holdfast_serves_needs_no_change() {
     assert_eq!(report.entries, []);
 }
 
+/// Returns the field of each difference for a user of kgateway, and whether something else is to be written.
+fn of_kgateway(object: &str) -> Vec<(String, bool)> {
+    let report = reported("kgateway", object, "");
+    entries(&report).map(|(_, entry)| (entry.field.clone(), entry.instead.is_some())).collect()
+}
+
+#[test]
+fn delegation_is_reported_with_an_annotation_only_where_none_is_set() {
+    let route = |annotations: &str, reference: &str| {
+        of_kgateway(&format!(
+            "{{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {{name: a, namespace: shop, \
+             annotations: {{{annotations}}}}}, spec: {{parentRefs: [{{name: public}}], rules: [{{matches: [{{path: {{value: /a}}}}], \
+             backendRefs: [{{{reference}}}]}}]}}}}"
+        ))
+    };
+    let field = "spec.rules[0].backendRefs[0].kind".to_owned();
+    let named = "group: gateway.networking.k8s.io, kind: HTTPRoute, name: b";
+    let labelled = "group: delegation.kgateway.dev, kind: label, name: b, namespace: all";
+    for reference in [named, labelled] {
+        assert_eq!(route("", reference), [(field.clone(), true)], "{reference}");
+        for (name, value) in [("kgateway.dev", "ShallowMergePreferChild"), ("delegation.kgateway.dev", "PreferParent")]
+        {
+            let annotation = format!("{name}/inherited-policy-priority: {value}");
+            assert_eq!(route(&annotation, reference), [(field.clone(), false)], "{reference}");
+        }
+        let deep = route("kgateway.dev/inherited-policy-priority: DeepMergePreferChild", reference);
+        // The reason why the rule closes, and the difference.
+        assert_eq!(deep, [("spec.rules[0].backendRefs".to_owned(), false), (field.clone(), false)], "{reference}");
+    }
+}
+
+#[test]
+fn policies_that_protect_less_than_in_kgateway_are_reported() {
+    let policy = |targets: &str, spec: &str| {
+        of_kgateway(&format!(
+            "{{apiVersion: gateway.kgateway.dev/v1alpha1, kind: TrafficPolicy, metadata: {{name: a, namespace: shop}}, spec: \
+             {{{targets}, {spec}}}}}"
+        ))
+    };
+    let login = "basicAuth: {users: ['ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=']}";
+    let set = "group: gateway.networking.x-k8s.io, kind: XListenerSet";
+    let named = policy(&format!("targetRefs: [{{{set}, name: more}}]"), login);
+    assert_eq!(named, [("spec.targetRefs[0].kind".to_owned(), true)]);
+    let selected = policy(&format!("targetSelectors: [{{{set}, matchLabels: {{a: b}}}}]"), login);
+    assert_eq!(selected, [("spec.targetSelectors[0].kind".to_owned(), true)]);
+    let served = policy("targetRefs: [{group: gateway.networking.k8s.io, kind: ListenerSet, name: more}]", login);
+    assert_eq!(served, []);
+    let token = "jwtAuth: {extensionRef: {name: tokens}}";
+    let target = |kind: &str, more: &str| {
+        let targets = format!("targetRefs: [{{group: gateway.networking.k8s.io, kind: {kind}, name: a{more}}}]");
+        policy(&targets, token)
+    };
+    let closer = [("spec.jwtAuth.extensionRef".to_owned(), false)];
+    assert_eq!(target("HTTPRoute", ""), closer);
+    assert_eq!(target("Gateway", ", sectionName: http"), closer);
+    assert_eq!(target("Gateway", ""), []);
+}
+
 #[test]
 fn flags_of_holdfast_count() {
     let proxy = "{apiVersion: projectcontour.io/v1, kind: HTTPProxy, metadata: {name: a, namespace: shop}, spec: {ingressClassName: public, \

@@ -11,12 +11,23 @@ const BACKEND_REFS: RulePlace = RulePlace::Field("spec.rules[].backendRefs[].kin
 const PARAMETERS: &str = "Holdfast does not read GatewayParameters";
 const PARAMETER_MAP: &str = "a ConfigMap with the entry parameters.yaml";
 
+/// The annotations of an HTTPRoute about the order of policies.
+const ORDER_ANNOTATIONS: [&str; 2] =
+    ["kgateway.dev/inherited-policy-priority", "delegation.kgateway.dev/inherited-policy-priority"];
+
+const XLISTENER_SET: MigrationRule = MigrationRule::not_served(
+    of(&[kinds::TRAFFIC_POLICY, kinds::LISTENER_POLICY]),
+    RulePlace::Object,
+    RuleCondition::Is(&["XListenerSet"]),
+    "Holdfast reads no XListenerSets: the policy has no effect on this target, and protects nothing there",
+)
+.instead(
+    "a TrafficPolicy with the ListenerSet as its target; a ListenerPolicy can have Gateways and their listeners only",
+    "targetRefs: [{group: gateway.networking.k8s.io, kind: ListenerSet, name: public}]",
+);
+
 /// The annotations that Holdfast reads.
-const READ_ANNOTATIONS: [&str; 3] = [
-    "kgateway.dev/policy-weight",
-    "kgateway.dev/inherited-policy-priority",
-    "delegation.kgateway.dev/inherited-policy-priority",
-];
+const READ_ANNOTATIONS: [&str; 3] = ["kgateway.dev/policy-weight", ORDER_ANNOTATIONS[0], ORDER_ANNOTATIONS[1]];
 
 const fn of(kinds: &'static [&'static str]) -> RuleSubject {
     RuleSubject::Kinds(kgateway::GROUP, kinds)
@@ -75,13 +86,29 @@ pub(in super::super) const RULES: &[MigrationRule] = &[
     MigrationRule::differs(
         RuleSubject::Kinds(gateway::GROUP, &[kinds::HTTP_ROUTE]),
         BACKEND_REFS,
-        RuleCondition::Is(&[kinds::HTTP_ROUTE]),
+        RuleCondition::If(delegates_without_order),
         "requests that no delegated route takes get 404 instead of going to a broader rule; filters, timeouts and retries \
          of the delegating rule close it; and a policy of another namespace replaces no protection of the delegating route",
     )
     .instead(
         "the annotation, if routes of other namespaces may replace protections as in kgateway",
         "kgateway.dev/inherited-policy-priority: ShallowMergePreferChild",
+    ),
+    MigrationRule::differs(
+        RuleSubject::Kinds(gateway::GROUP, &[kinds::HTTP_ROUTE]),
+        BACKEND_REFS,
+        RuleCondition::If(delegates_with_order),
+        "requests that no delegated route takes get 404 instead of going to a broader rule; filters, timeouts and retries \
+         of the delegating rule close it",
+    ),
+    XLISTENER_SET.at(RulePlace::Field("spec.targetRefs[].kind")),
+    XLISTENER_SET.at(RulePlace::Field("spec.targetSelectors[].kind")),
+    MigrationRule::differs(
+        of(&[kinds::TRAFFIC_POLICY]),
+        RulePlace::Field("spec.jwtAuth.extensionRef"),
+        RuleCondition::If(is_below_gateway),
+        "kgateway requires this token and that of a policy of the Gateway; here only the closest jwtAuth applies, so that \
+         a route or listener with its own does not require the token of the Gateway",
     ),
     MigrationRule::not_served(
         ROUTES,
@@ -146,4 +173,33 @@ pub(in super::super) const RULES: &[MigrationRule] = &[
 
 fn is_without_alpn(case: &RuleCase<'_>) -> bool {
     case.value.as_object().is_some_and(|tls| tls.get("alpnProtocols").is_none_or(Value::is_null))
+}
+
+/// Returns whether a reference selects HTTPRoutes: by name or namespace, or by their label.
+fn delegates(case: &RuleCase<'_>) -> bool {
+    [kinds::HTTP_ROUTE, "label"].map(Some).contains(&case.value.as_str())
+}
+
+/// Returns whether an annotation sets the order of the policies of a route and of those that it delegates to.
+fn has_order(case: &RuleCase<'_>) -> bool {
+    let annotations = case.document.pointer("/metadata/annotations").and_then(Value::as_object);
+    annotations.is_some_and(|all| ORDER_ANNOTATIONS.iter().any(|name| all.contains_key(*name)))
+}
+
+fn delegates_without_order(case: &RuleCase<'_>) -> bool {
+    delegates(case) && !has_order(case)
+}
+
+fn delegates_with_order(case: &RuleCase<'_>) -> bool {
+    delegates(case) && has_order(case)
+}
+
+/// Returns whether a policy is for less than whole Gateways: a listener, a ListenerSet, a route, or a rule that names it.
+fn is_below_gateway(case: &RuleCase<'_>) -> bool {
+    let targets = |list: &str| case.document.pointer(list).and_then(Value::as_array).into_iter().flatten();
+    let mut all = targets("/spec/targetRefs").chain(targets("/spec/targetSelectors")).peekable();
+    let is_whole_gateway = |target: &Value| {
+        target.get("kind").is_some_and(|kind| kind == kinds::GATEWAY) && target.get("sectionName").is_none()
+    };
+    all.peek().is_none() || !all.all(is_whole_gateway)
 }

@@ -137,6 +137,11 @@ impl MigrationRule {
         Self { of, at, when, aspect: MigrationAspect::NotServed, message, instead: None }
     }
 
+    /// The rule at another place.
+    pub(super) const fn at(self, at: RulePlace) -> Self {
+        Self { at, ..self }
+    }
+
     /// The rule with what to write instead.
     pub(super) const fn instead(self, text: &'static str, yaml: &'static str) -> Self {
         Self { instead: Some(MigrationInstead { text, yaml }), ..self }
