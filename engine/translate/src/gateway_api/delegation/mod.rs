@@ -54,6 +54,8 @@ pub(super) const ABOVE_MAX: usize = 256;
 /// Annotations about the precedence of policies between a route and those that it delegates to.
 const PRIORITY_ANNOTATIONS: [&str; 2] =
     ["kgateway.dev/inherited-policy-priority", "delegation.kgateway.dev/inherited-policy-priority"];
+/// Number of characters of a value that a fault quotes.
+const SHOWN_VALUE_CHARS: usize = 64;
 /// Annotation of a route that takes over the match of the rule above.
 const INHERIT_ANNOTATION: &str = "delegation.kgateway.dev/inherit-parent-matcher";
 
@@ -103,10 +105,13 @@ fn priority(object: &Object) -> Result<InheritedPriority, String> {
     match value.as_str() {
         "ShallowMergePreferChild" | "PreferChild" => Ok(InheritedPriority::Child),
         "ShallowMergePreferParent" | "PreferParent" => Ok(InheritedPriority::Parent),
-        _ => Err(format!(
-            "the annotation {name} has a value that is not served: use ShallowMergePreferChild or \
-             ShallowMergePreferParent"
-        )),
+        _ => {
+            let shown: String = value.chars().take(SHOWN_VALUE_CHARS).collect();
+            Err(format!(
+                "the value {shown:?} of the annotation {name} is not served: use ShallowMergePreferChild or \
+                 ShallowMergePreferParent"
+            ))
+        }
     }
 }
 
@@ -142,7 +147,7 @@ fn flaws(object: &Object, rule: &HttpRule, matches: &[Ranked]) -> Vec<Flaw> {
 
 fn elsewhere(field: &str) -> String {
     format!(
-        "{field} of a rule that delegates to HTTPRoutes are not served: set them in the rules of these HTTPRoutes, or \
+        "a rule that delegates to HTTPRoutes cannot have {field}: write {field} in the rules of these HTTPRoutes, or \
          attach a TrafficPolicy"
     )
 }

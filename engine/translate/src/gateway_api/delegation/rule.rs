@@ -25,6 +25,8 @@ use crate::reader::Reader;
 
 /// The status where every reference has a route, and none of them takes a request.
 const NO_ROUTE: u16 = 404;
+/// The body there: nothing is wrong with the configuration, so that the body for faults would mislead.
+const NO_ROUTE_BODY: &str = "No route takes this request.";
 /// The status where a reference has no route.
 const MISSING_ROUTE: u16 = 500;
 
@@ -66,8 +68,11 @@ pub(in super::super) fn translate(
             lacks_backend: true,
         });
     }
+    let body = match missing.is_empty() {
+        true => NO_ROUTE_BODY.into(),
+        false => body_for(&settings.missing_backend_body, &object.key.kind),
+    };
     outcome.faults.extend(missing);
-    let body = body_for(&settings.missing_backend_body, &object.key.kind);
     for (entry, ranked) in rule.matches.iter().enumerate() {
         let action = Action::Respond(FixedResponse::new(status, body.clone()));
         outcome.routes.push(place.route(entry, ranked, action));
