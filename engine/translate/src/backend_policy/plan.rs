@@ -14,7 +14,7 @@ use super::backend_tls::{INVALID_KIND, INVALID_REFERENCE};
 use super::notes::{Notes, Wrong};
 use super::{Behalf, is_tls, read, served};
 use crate::incremental::guard;
-use crate::precedence::attachment::{self, Section, Target};
+use crate::precedence::attachment::{self, Section, Target, strange};
 use crate::reader::Reader;
 
 /// Outcomes of backend policies and Backends.
@@ -109,10 +109,6 @@ fn named(key: &ObjectKey, target: &TargetRef) -> ObjectKey {
 
 fn may_target(group: &str, kind: &str) -> bool {
     matches!((group, kind), ("", kinds::SERVICE) | (GROUP, kinds::BACKEND))
-}
-
-fn strange(key: &ObjectKey, group: &str, kind: &str) -> String {
-    format!("a {} cannot be attached to objects of kind {group}/{kind}, so that this target is ignored", key.kind)
 }
 
 /// Returns why an accepted target is ineffective.

@@ -11,7 +11,7 @@ use holdfast_graph::ObjectKey;
 
 use super::reading::Reading;
 use crate::outcome::listener::Traffic;
-use crate::precedence::attachment::Target;
+use crate::precedence::attachment::{Target, strange};
 
 /// Kinds that TrafficPolicies can be attached to.
 const OF_TRAFFIC: [&str; 4] = [kinds::GATEWAY, kinds::LISTENER_SET, kinds::HTTP_ROUTE, kinds::GRPC_ROUTE];
@@ -45,14 +45,6 @@ pub(super) fn read(key: &ObjectKey, targets: &Targets, reading: &mut Reading<'_,
 /// Checks whether policies of this kind can be attached to objects of that kind.
 pub(super) fn may_target(key: &ObjectKey, group: &str, kind: &str) -> bool {
     group == GROUP && (kind == kinds::GATEWAY || (&*key.kind == kinds::TRAFFIC_POLICY && OF_TRAFFIC.contains(&kind)))
-}
-
-fn strange(key: &ObjectKey, group: &str, kind: &str) -> String {
-    format!(
-        "a {} cannot be attached to objects of kind {group}/{kind}: the policy has no effect on this target, and \
-         protects nothing there",
-        key.kind
-    )
 }
 
 /// Returns why an accepted target is ineffective.

@@ -45,6 +45,15 @@ pub fn sections(
     by_name.chain(by_labels.map(|target| Section::new(target.section_name.as_ref()))).collect()
 }
 
+/// Returns the message about a target of a kind that policies of this kind cannot be attached to.
+pub(crate) fn strange(key: &ObjectKey, group: &str, kind: &str) -> String {
+    format!(
+        "a {} cannot be attached to objects of kind {group}/{kind}: the policy has no effect on this target, and \
+         protects nothing there",
+        key.kind
+    )
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
