@@ -84,15 +84,14 @@ impl Variant {
     }
 
     /// Returns further values of the chart.
-    pub(super) fn values(self) -> &'static str {
-        match self {
-            Self::GatesOff => ",featureGates.FallbackConfiguration=false,fallback.useLastValidConfig=false",
-            Self::ProbeOff => {
-                ",featureGates.FallbackConfiguration=true,fallback.useLastValidConfig=true,probe.mode=off"
-            }
-            Self::Replicas => ",featureGates.FallbackConfiguration=true,fallback.useLastValidConfig=true,replicas=2",
-            _ => ",featureGates.FallbackConfiguration=true,fallback.useLastValidConfig=true",
-        }
+    pub(super) fn values(self) -> String {
+        let isolates = self != Self::GatesOff;
+        let own = match self {
+            Self::ProbeOff => ",probe.mode=off",
+            Self::Replicas => ",replicas=2",
+            _ => "",
+        };
+        format!(",featureGates.FallbackConfiguration={isolates},fallback.useLastValidConfig={isolates}{own}")
     }
 
     /// Returns features beside those that the GatewayClass has.
