@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use holdfast_api::apis::kinds;
 use holdfast_api::apis::{Decoded, Kind, ResourceScope, decode};
+use holdfast_api::fault::Fault;
 use holdfast_engine::engine::Event;
 use holdfast_graph::ObjectKey;
 use kube::api::{Api, DynamicObject, ListParams, PartialObjectMeta, TypeMeta};
@@ -357,7 +358,7 @@ pub(crate) fn item(mut object: DynamicObject, resource: &ApiResource) -> Option<
     let (key, event) = match decode(serde_json::to_value(object).ok()?, None) {
         Decoded::Object(object, faults) => (object.key.clone(), Event::Applied(object, faults)),
         Decoded::Unusable(key, faults) => (key.clone(), Event::Unusable(key, faults)),
-        Decoded::Foreign(why) | Decoded::Nameless(why) => {
+        Decoded::Foreign(why) | Decoded::Nameless(why) | Decoded::Unserved(Fault { message: why, .. }) => {
             tracing::warn!(why, "the API server sent a watch event without an object");
             return None;
         }

@@ -80,6 +80,7 @@ impl Reviewed {
             }
             Decoded::Unusable(key, faults) => Ok(Self { key: key.clone(), event: Event::Unusable(key, faults) }),
             Decoded::Foreign(why) | Decoded::Nameless(why) => Err(NotReviewed::Unknown(why)),
+            Decoded::Unserved(fault) => Err(NotReviewed::Unknown(fault.message)),
         }
     }
 

@@ -34,6 +34,6 @@ pub fn decoded(document: Value) -> Decoded {
 pub fn object(document: Value) -> Option<(Box<Object>, Vec<Fault>)> {
     match decoded(document) {
         Decoded::Object(object, faults) => Some((object, faults)),
-        Decoded::Unusable(..) | Decoded::Foreign(_) | Decoded::Nameless(_) => None,
+        Decoded::Unusable(..) | Decoded::Foreign(_) | Decoded::Unserved(_) | Decoded::Nameless(_) => None,
     }
 }

@@ -66,7 +66,7 @@ fn inputs() -> Vec<(String, Vec<Value>)> {
 fn object(document: &Value) -> Option<(Object, bool)> {
     match decode(document.clone(), None) {
         Decoded::Object(object, faults) => Some((*object, !faults.iter().any(|fault| fault.is_error()))),
-        Decoded::Unusable(..) | Decoded::Foreign(_) | Decoded::Nameless(_) => None,
+        Decoded::Unusable(..) | Decoded::Foreign(_) | Decoded::Unserved(_) | Decoded::Nameless(_) => None,
     }
 }
 

@@ -54,6 +54,7 @@ fn try_document(name: &str, document: &Value) -> usize {
         changed.pointer_mut(place).unwrap().as_object_mut().unwrap().insert(STRANGE.into(), json!(1));
         let after = match decode(changed, None) {
             Decoded::Object(_, faults) | Decoded::Unusable(_, faults) => faults,
+            Decoded::Unserved(fault) => panic!("{fault}"),
             Decoded::Foreign(why) | Decoded::Nameless(why) => panic!("{why}"),
         };
         let path = field_path(place);

@@ -8,6 +8,7 @@ use super::meta::RawMetadata;
 use super::misspelt;
 use super::scheme::{self, ResourceScope};
 use super::typed::{self, TypedValue, UnknownField};
+use super::unserved;
 use crate::fault::{Class, Fault};
 use crate::object::{Object, Source};
 
@@ -46,6 +47,8 @@ pub enum Decoded {
     Unusable(ObjectKey, Vec<Fault>),
     /// A kind that Holdfast does not read; the sentence names the kind. Not an error: folders hold Deployments too.
     Foreign(String),
+    /// An object without effect, because Holdfast does not read this kind of the group of a gateway.
+    Unserved(Fault),
     /// Not an object, for example because the kind is misspelt; the sentence describes the problem.
     Nameless(String),
 }
@@ -185,11 +188,11 @@ pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[
             Some(meant) => Decoded::Nameless(format!(
                 "{api_version} has no kind {kind_name:?}; did you mean {meant}? The object is ignored"
             )),
-            None => Decoded::Foreign(format!("{api_version} {kind_name} is not a kind that Holdfast reads")),
+            None => unread(group, &kind_name, &api_version, &metadata),
         };
     };
     let is_checked = source.is_some() && kind.refuses_unknown_metadata();
-    let key = match identity(kind, &metadata, is_checked) {
+    let key = match identity((kind.group, kind.kind), kind.scope, &metadata, is_checked) {
         Ok(key) => key,
         Err(message) => return Decoded::Nameless(format!("{kind_name}: {message}")),
     };
@@ -223,6 +226,17 @@ pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[
     }
 }
 
+/// Returns the result for an object of a kind that is not read.
+fn unread(group: &str, kind: &str, api_version: &str, metadata: &Value) -> Decoded {
+    let key = unserved::is_of_gateway(group)
+        .then(|| identity((group, kind), ResourceScope::Namespaced, metadata, false).ok())
+        .flatten();
+    match key {
+        Some(key) => Decoded::Unserved(unserved::fault(&key)),
+        None => Decoded::Foreign(format!("{api_version} {kind} is not a kind that Holdfast reads")),
+    }
+}
+
 impl Found {
     /// As [`Found::typed`], for values of which only some fields are read on purpose: unknown fields are no faults.
     pub fn typed_quietly<T: DeserializeOwned>(&mut self, field: &str, value: &Value) -> Option<T> {
@@ -249,7 +263,12 @@ fn check_metadata(metadata: &Value, found: &mut Found) {
 /// The remedy for the template of a manifest.
 pub const TEMPLATE: &str = "this looks like a Helm template, which must be rendered first (helm template)";
 
-fn identity(kind: &scheme::Kind, metadata: &Value, is_checked: bool) -> Result<ObjectKey, String> {
+fn identity(
+    (group, kind): (&str, &str),
+    scope: ResourceScope,
+    metadata: &Value,
+    is_checked: bool,
+) -> Result<ObjectKey, String> {
     let text = |name: &str| match metadata.get(name) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text.as_str()),
@@ -258,7 +277,7 @@ fn identity(kind: &scheme::Kind, metadata: &Value, is_checked: bool) -> Result<O
             Err(format!("metadata.{name} must be a string, not {other}: write it in quotes, as \"{other}\""))
         }
     };
-    let may_be_namespace = is_checked && kind.scope == ResourceScope::Namespaced && metadata.get("namespace").is_none();
+    let may_be_namespace = is_checked && scope == ResourceScope::Namespaced && metadata.get("namespace").is_none();
     let is_meant = |name: &&str| *name == "ns" || misspelt::similar(name, ["namespace"].into_iter()).is_some();
     if let Some(unknown) = unknown_metadata(metadata).find(is_meant).filter(|_| may_be_namespace) {
         return Err(format!("metadata.{unknown} is not known; did you mean namespace, which is not set?"));
@@ -280,12 +299,12 @@ fn identity(kind: &scheme::Kind, metadata: &Value, is_checked: bool) -> Result<O
             ));
         }
     }
-    let namespace = match kind.scope {
+    let namespace = match scope {
         ResourceScope::Cluster => "",
         ResourceScope::Namespaced if namespace.is_empty() => "default",
         ResourceScope::Namespaced => namespace,
     };
-    Ok(ObjectKey::new(kind.group, kind.kind, namespace, name))
+    Ok(ObjectKey::new(group, kind, namespace, name))
 }
 
 #[cfg(test)]

@@ -2,36 +2,18 @@
 //! same object, or the existing object of the same kind, that was probably intended.
 
 use super::scheme::KINDS;
-use super::{contour, gateway, kgateway};
+use super::unserved;
 
 /// Longest name, in characters, that is compared with the names of kinds or fields; a longer name is not a misspelt
 /// one.
 const KIND_CHARS_MAX: usize = 40;
 /// Number of edits by which a name of the core group may differ: most kinds of this group are not read.
 const CORE_EDITS: usize = 2;
-/// Kinds that are not read, in groups of which other kinds are read.
-const NOT_READ: [(&str, &[&str]); 3] = [
-    (gateway::GROUP, &["BackendLBPolicy"]),
-    (contour::GROUP, &["ContourConfiguration", "ContourDeployment"]),
-    (
-        kgateway::GROUP,
-        &[
-            "AgentgatewayBackend",
-            "AgentgatewayParameters",
-            "AgentgatewayPolicy",
-            "GatewayParameters",
-            "HTTPListenerPolicy",
-            "RoutePolicy",
-            "Upstream",
-        ],
-    ),
-];
 
 /// Returns the kind that was probably intended by an unknown name: the kind of the same group with the most similar
 /// spelling, if any is similar enough.
 pub(super) fn meant(group: &str, name: &str) -> Option<&'static str> {
-    let is_known = NOT_READ.iter().any(|(of, kinds)| *of == group && kinds.contains(&name));
-    if is_known || name.chars().count() > KIND_CHARS_MAX {
+    if unserved::is_known(group, name) || name.chars().count() > KIND_CHARS_MAX {
         return None;
     }
     let kinds = KINDS.iter().filter(|kind| kind.group == group).map(|kind| kind.kind);
@@ -79,6 +61,7 @@ fn edits(one: &str, other: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{contour, gateway, kgateway};
     use super::*;
 
     #[test]

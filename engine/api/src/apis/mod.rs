@@ -19,6 +19,7 @@ pub mod protection_table;
 pub mod scheme;
 pub mod shown;
 pub mod typed;
+pub mod unserved;
 
 use std::sync::Arc;
 

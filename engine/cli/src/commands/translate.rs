@@ -41,6 +41,9 @@ pub fn run(args: TranslateArgs) -> Result<ExitCode, Failure> {
     for problem in &offline.reading.problems {
         eprintln!("{}", plain(&problem.to_string()));
     }
+    for unserved in &offline.reading.unserved {
+        eprintln!("{}", plain(&unserved.to_string()));
+    }
     for fault in offline.engine.faults() {
         eprintln!("{}", plain(&fault.to_string()));
     }

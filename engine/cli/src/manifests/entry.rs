@@ -1,5 +1,6 @@
 //! Decoding: from the documents of a file to its objects.
 
+use std::fmt;
 use std::sync::Arc;
 
 use holdfast_api::apis::decode::TEMPLATE;
@@ -47,6 +48,26 @@ pub enum KeptOfManifest {
     Documents,
 }
 
+/// An object of a kind of a gateway that Holdfast does not read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnservedObject {
+    /// The file, as the user named it.
+    pub file: Arc<str>,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: u32,
+    /// The finding: that the object has no effect, and what to use instead.
+    pub fault: Fault,
+}
+
+/// `file:line:column: object: field: message`.
+impl fmt::Display for UnservedObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.fault)
+    }
+}
+
 /// A document as it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManifestDocument {
@@ -67,6 +88,8 @@ pub struct ManifestContents {
     pub problems: Vec<Problem>,
     /// Objects of kinds that are not read, with their positions.
     pub foreign: Vec<Problem>,
+    /// Objects without effect: of kinds of a gateway that are not read.
+    pub unserved: Vec<UnservedObject>,
     /// The documents of objects of all kinds, in order, if they are kept.
     pub documents: Vec<ManifestDocument>,
     /// Whether the whole file parsed. If not, missing objects are not known to be deleted.
@@ -78,7 +101,7 @@ pub struct ManifestContents {
 impl ManifestContents {
     /// Returns whether the file contains nothing, not even a problem.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.problems.is_empty() && self.foreign.is_empty()
+        self.entries.is_empty() && self.problems.is_empty() && self.foreign.is_empty() && self.unserved.is_empty()
     }
 
     /// Returns whether an object that is missing here is certainly deleted.
@@ -206,6 +229,7 @@ impl ManifestReader<'_> {
             Decoded::Object(object, faults) => (object.key.clone(), Some(*object), faults),
             Decoded::Unusable(key, faults) => (key, None, faults),
             Decoded::Foreign(message) => return self.foreign(&marks, message),
+            Decoded::Unserved(fault) => return self.unserved(&marks, fault),
             Decoded::Nameless(message) => {
                 // A defect of the text explains more than the error that follows from it.
                 let message = defects.first().map_or(message, |defect| format!("{}: {}", defect.field, defect.message));
@@ -228,16 +252,32 @@ impl ManifestReader<'_> {
         let mut words = message.split(' ');
         let (group, kind) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let group = group.split_once('/').map_or("", |(group, _)| group);
-        if let Some(meant) = misspelt(group, kind) {
-            let (line, column) = marks.find("apiVersion");
-            let meant = if meant.is_empty() { "the core group" } else { meant };
-            let message = format!("apiVersion: Holdfast reads {kind} of {meant}, not of {group:?}");
-            self.contents.nameless = true;
-            self.contents.problems.push(Problem { file: self.file.clone(), line, column, message });
+        if self.is_of_another_group(marks, group, kind) {
             return;
         }
         let problem = Problem { file: self.file.clone(), line: marks.line, column: marks.column, message };
         self.contents.foreign.push(problem);
+    }
+
+    /// Records an object without effect. Like an object that is not read, it is no problem: the other objects of the
+    /// file are used as they are.
+    fn unserved(&mut self, marks: &FieldMarks, fault: Fault) {
+        if self.is_of_another_group(marks, &fault.object.group, &fault.object.kind) {
+            return;
+        }
+        let (line, column) = marks.find(&fault.field);
+        self.contents.unserved.push(UnservedObject { file: self.file.clone(), line, column, fault });
+    }
+
+    /// Records a problem if a kind was probably intended as one of another group. Returns whether it was.
+    fn is_of_another_group(&mut self, marks: &FieldMarks, group: &str, kind: &str) -> bool {
+        let Some(meant) = misspelt(group, kind) else { return false };
+        let (line, column) = marks.find("apiVersion");
+        let meant = if meant.is_empty() { "the core group" } else { meant };
+        let message = format!("apiVersion: Holdfast reads {kind} of {meant}, not of {group:?}");
+        self.contents.nameless = true;
+        self.contents.problems.push(Problem { file: self.file.clone(), line, column, message });
+        true
     }
 }
 

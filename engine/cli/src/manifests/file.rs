@@ -61,8 +61,9 @@ impl File {
 
     /// Returns whether each reading has to report or to consider the file.
     pub(super) fn is_notable(&self) -> bool {
-        let ManifestContents { problems, foreign, .. } = &self.contents;
-        self.is_unsettled() || !self.contents.certain() || !problems.is_empty() || !foreign.is_empty()
+        let ManifestContents { problems, foreign, unserved, .. } = &self.contents;
+        let is_reported = !problems.is_empty() || !foreign.is_empty() || !unserved.is_empty();
+        self.is_unsettled() || !self.contents.certain() || is_reported
     }
 
     /// The state of an unchanged file: missing objects are dropped when their hold is over.

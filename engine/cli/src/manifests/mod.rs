@@ -26,7 +26,7 @@ pub mod yaml;
 use std::fmt;
 use std::sync::Arc;
 
-pub use entry::{ManifestDocument, ManifestEntry};
+pub use entry::{ManifestDocument, ManifestEntry, UnservedObject};
 pub use files::{Readings, Root, roots};
 pub use incarnations::Incarnations;
 pub use read::{ManifestReading, Manifests};

@@ -13,7 +13,7 @@ use holdfast_graph::ObjectKey;
 use holdfast_kubernetes::watching::DeletionGuard;
 
 use super::definitions::{Definitions, ManifestPlace};
-use super::entry::{KeptOfManifest, ManifestContents, ManifestDocument, ManifestEntry};
+use super::entry::{KeptOfManifest, ManifestContents, ManifestDocument, ManifestEntry, UnservedObject};
 use super::file::{File, merge, restless};
 use super::files::{self, Lost, LostPaths, MANIFEST_FILES_MAX, ManifestFile, Readings, Root};
 use super::held::DelayedDeletion;
@@ -83,6 +83,8 @@ pub struct ManifestReading {
     pub problems: Vec<Problem>,
     /// Objects of kinds that are not read.
     pub foreign: Vec<Problem>,
+    /// Objects without effect: of kinds of a gateway that are not read.
+    pub unserved: Vec<UnservedObject>,
     /// The roots, as they were named.
     pub roots: String,
     /// The number of files.
@@ -423,6 +425,7 @@ impl Manifests {
             reading.problems.extend(file.contents.problems.iter().cloned());
             reading.problems.extend(file.held.as_ref().map(|held| held.problem(&file.name)));
             reading.foreign.extend(file.contents.foreign.iter().cloned());
+            reading.unserved.extend(file.contents.unserved.iter().cloned());
         }
         let touched = self.touched();
         reading.problems.extend(self.beyond.1.clone());

@@ -360,6 +360,7 @@ impl Core {
             };
         }
         self.news.problems(&reading.problems);
+        self.news.unserved(&reading.unserved);
         self.problems.clone_from(&reading.problems);
         if reading.roots != *self.objects.1 || reading.objects != self.objects.0 {
             self.objects = (reading.objects, reading.roots.as_str().into());

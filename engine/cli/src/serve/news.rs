@@ -8,7 +8,7 @@ use holdfast_engine::report::{GatewayView, ReplacementView};
 use holdfast_envoy::hold::Refusal;
 use holdfast_fallback::checker::Objection;
 
-use crate::manifests::Problem;
+use crate::manifests::{Problem, UnservedObject};
 use crate::serve::core::ManifestPositions;
 use crate::serve::silence::NotAnsweringByGateway;
 
@@ -20,6 +20,7 @@ const LOGGED_LINES_MAX: usize = 50;
 pub struct News {
     faults: BTreeSet<Fault>,
     problems: BTreeSet<Problem>,
+    unserved: BTreeSet<UnservedObject>,
     replacements: BTreeSet<ReplacementView>,
     refusals: BTreeSet<String>,
     objections: BTreeSet<String>,
@@ -47,6 +48,18 @@ impl News {
         begun(&now, &self.problems, "problems of files", |problem| tracing::warn!("{problem}"));
         over(&now, &self.problems, "problems of files", |problem| tracing::info!("no longer: {problem}"));
         self.problems = now;
+    }
+
+    /// Logs objects without effect, and objects of them that are no longer there.
+    pub fn unserved(&mut self, unserved: &[UnservedObject]) {
+        let now: BTreeSet<UnservedObject> = unserved.iter().cloned().collect();
+        begun(&now, &self.unserved, "objects without effect", |UnservedObject { file, line, fault, .. }| {
+            tracing::warn!(place = format!("{file}:{line}"), object = %fault.object, reason = fault.reason, "{}", fault.message);
+        });
+        over(&now, &self.unserved, "objects without effect", |UnservedObject { fault, .. }| {
+            tracing::info!(object = %fault.object, reason = fault.reason, "no longer: {}", fault.message);
+        });
+        self.unserved = now;
     }
 
     /// Logs new and ended replacements for references to missing objects. Replacements of broken objects are logged

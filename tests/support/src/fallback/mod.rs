@@ -19,6 +19,6 @@ pub fn event(document: Value) -> Option<Event> {
     match decoded(document) {
         Decoded::Object(object, faults) => Some(Event::Applied(object, faults)),
         Decoded::Unusable(key, faults) => Some(Event::Unusable(key, faults)),
-        Decoded::Foreign(_) | Decoded::Nameless(_) => None,
+        Decoded::Foreign(_) | Decoded::Unserved(_) | Decoded::Nameless(_) => None,
     }
 }

@@ -109,6 +109,7 @@ impl CaseStep {
         for document in testing::documents(&text) {
             match decode(document.clone(), None) {
                 Decoded::Foreign(why) | Decoded::Nameless(why) => self.skipped.push(why),
+                Decoded::Unserved(fault) => self.skipped.push(fault.to_string()),
                 Decoded::Object(..) | Decoded::Unusable(..) => self.events.extend(testing::event(document)),
             }
         }

@@ -243,7 +243,7 @@ mod tests {
     fn object(document: Value) -> Option<(Box<Object>, Vec<Fault>)> {
         match decode(document, None) {
             Decoded::Object(object, faults) => Some((object, faults)),
-            Decoded::Unusable(..) | Decoded::Foreign(_) | Decoded::Nameless(_) => None,
+            Decoded::Unusable(..) | Decoded::Foreign(_) | Decoded::Unserved(_) | Decoded::Nameless(_) => None,
         }
     }
 

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::against::Against;
 use super::cluster::ClusterSummary;
 use super::meant;
-use crate::manifests::{ManifestEntry, Manifests, Problem, Root};
+use crate::manifests::{ManifestEntry, Manifests, Problem, Root, UnservedObject};
 use crate::offline::Offline;
 
 /// All contents of the report.
@@ -114,6 +114,7 @@ impl Report {
             |root: &Root| reading.problems.iter().any(|problem| Path::new(&*problem.file).starts_with(&root.path));
         findings
             .extend(manifests.empty_roots().into_iter().filter(|root| !is_reported(root)).map(CheckFinding::of_empty));
+        findings.extend(reading.unserved.iter().map(CheckFinding::of_unserved));
         let existing: Vec<&ObjectKey> = engine.objects().iter().map(|object| &object.key).collect();
         findings.extend(engine.faults().iter().map(|fault| CheckFinding::of_fault(fault, &existing, manifests)));
         let refused = against.iter().flat_map(Against::refused);
@@ -168,6 +169,13 @@ impl CheckFinding {
         let (object, field) = (String::new(), String::new());
         let (severity, reason) = (CheckSeverity::Error, "Unreadable");
         Self { file: file.to_string(), line, column, severity, object, field, reason, message }
+    }
+
+    /// The finding for an object of a kind that is not read.
+    fn of_unserved(UnservedObject { file, line, column, fault }: &UnservedObject) -> Self {
+        let (line, column, severity) = (*line, *column, CheckSeverity::Warning);
+        let Fault { object, field, reason, message, .. } = fault.clone();
+        Self { file: file.to_string(), line, column, severity, object: object.to_string(), field, reason, message }
     }
 
     /// The finding for a root without objects: an empty check must not pass.

@@ -399,3 +399,34 @@ fn a_quiet_text_has_the_findings_alone() {
     assert!(quiet.contains("c.yaml:1:4: error: ") && quiet.lines().count() == 1, "{quiet}");
     assert!(text::format(&report).contains(&quiet), "the lines are those of the whole text");
 }
+
+#[test]
+fn an_object_of_a_kind_that_is_not_read_is_a_warning_with_what_to_use_instead() {
+    let folder = CheckFolder::new();
+    folder.write("a.yaml", GATEWAY);
+    for (api, kind, instead) in [
+        ("gateway.kgateway.dev/v1alpha1", "HTTPListenerPolicy", "; use a ListenerPolicy "),
+        ("gateway.kgateway.dev/v1alpha1", "GatewayParameters", "; use a ConfigMap "),
+        ("gateway.kgateway.dev/v1alpha1", "Waypoint", "no effect"),
+        ("projectcontour.io/v1alpha1", "ContourConfiguration", "holdfast migrate contour"),
+        ("projectcontour.io/v1alpha1", "ContourDeployment", "; use a ConfigMap "),
+    ] {
+        folder
+            .write("b.yaml", &format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: old, namespace: infra}}\n"));
+        let report = folder.report("");
+        let text = text::format_findings(&report);
+        let group = api.split('/').next().unwrap();
+        let start =
+            format!("b.yaml:2:1: warning: {group}/{kind}:infra/old: kind: Holdfast does not read the kind {kind}");
+        assert!(text.contains(&start) && text.contains(instead) && text.lines().count() == 1, "{text}");
+        assert!(report.fails(CheckSeverity::Warning) && !report.fails(CheckSeverity::Error), "{text}");
+        assert!(report.foreign.is_empty(), "{:?}", report.foreign);
+    }
+    folder.write("b.yaml", "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: HTTPRoute\nmetadata: {name: old}\n");
+    assert!(
+        text::format(&folder.report("")).contains("error: apiVersion: Holdfast reads HTTPRoute of gateway.networking")
+    );
+    folder.write("b.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: old}\n");
+    let report = folder.report("");
+    assert!(report.findings.is_empty() && report.foreign.len() == 1, "{}", text::format(&report));
+}

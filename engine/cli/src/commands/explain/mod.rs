@@ -81,6 +81,9 @@ fn of_manifests(args: &ExplainArgs, request: ExplainRequest) -> Result<Explained
     for problem in &offline.reading.problems {
         eprintln!("{}", plain(&problem.to_string()));
     }
+    for unserved in &offline.reading.unserved {
+        eprintln!("{}", plain(&unserved.to_string()));
+    }
     let wanted = args.gateway.as_ref().map(|gateway| gateway.0.as_str());
     let facts = ExplainFacts::of_manifests(&offline.engine, &offline.actions, manifests(&offline, &args.manifests));
     let report = ExplainReport::new(&facts, request, &args.url, wanted)?;

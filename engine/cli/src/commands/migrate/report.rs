@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_api::apis::{KINDS, ResourceScope, gateway, kinds};
+use holdfast_api::apis::{KINDS, ResourceScope, gateway, kinds, unserved};
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::settings::Settings;
 use holdfast_graph::ObjectKey;
@@ -172,18 +172,19 @@ fn object(source: MigrationSource, document: &ManifestDocument, scene: &Migratio
     }
     let is_known = KINDS.iter().any(|known| known.group == group && known.kind == kind);
     if entries.is_empty() && !is_known && source.has_group(group) {
-        entries.push(unknown_kind(kind, document));
+        entries.push(unknown_kind(group, kind, document));
     }
     let file = document.file.to_string();
     MigratedObject { file, line: document.marks.line, object: name(group, kind, &document.value), entries }
 }
 
 /// The entry for a kind that no table has.
-fn unknown_kind(kind: &str, document: &ManifestDocument) -> MigrationEntry {
+fn unknown_kind(group: &str, kind: &str, document: &ManifestDocument) -> MigrationEntry {
     let (line, column) = document.marks.find("kind");
     let message = format!("Holdfast does not read the kind {kind}");
     let (field, aspect) = (String::new(), MigrationAspect::NotServed);
-    MigrationEntry { line, column, field, aspect, message, instead: None }
+    let instead = unserved::instead(group, kind).map(|text| MigrationInstead { text, yaml: "" });
+    MigrationEntry { line, column, field, aspect, message, instead }
 }
 
 fn of_rule(rule: &MigrationRule, placed: &PlacedValue<'_>, document: &ManifestDocument) -> MigrationEntry {

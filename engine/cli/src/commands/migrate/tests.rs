@@ -389,3 +389,12 @@ fn contents_of_secrets_are_not_reported() {
     let shown = format!("{}{}", text::format(&report), serde_json::to_string(&report).unwrap());
     assert!(text.contains("hidden-key") && !shown.contains("hidden-key"));
 }
+
+#[test]
+fn kinds_without_a_rule_have_what_to_use_instead() {
+    let object =
+        |kind: &str| format!("{{apiVersion: gateway.kgateway.dev/v1alpha1, kind: {kind}, metadata: {{name: a}}}}\n");
+    let report = reported("kgateway", &[object("RoutePolicy"), object("Waypoint")].join("---\n"), "");
+    let instead: Vec<_> = entries(&report).map(|(_, entry)| entry.instead.map(|instead| instead.text)).collect();
+    assert_eq!(instead, [Some("a TrafficPolicy, its later name"), None]);
+}
