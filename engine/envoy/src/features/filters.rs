@@ -62,12 +62,12 @@ pub enum Filter {
     HeaderMutation,
     /// Headers with values from Secrets.
     SecretHeaders,
-    /// Request buffering.
+    /// Decompression of request bodies.
+    Decompressor(Library),
+    /// Request buffering, of the decompressed body.
     Buffer,
     /// CSRF protection.
     Csrf,
-    /// Decompression of request bodies.
-    Decompressor(Library),
     /// Compression of response bodies.
     Compressor(Library),
     /// Session persistence.
@@ -86,11 +86,11 @@ pub(crate) const CONTENT: [Filter; 13] = [
     Filter::Metadata,
     Filter::HeaderMutation,
     Filter::SecretHeaders,
-    Filter::Buffer,
-    Filter::Csrf,
     Filter::Decompressor(Library::Gzip),
     Filter::Decompressor(Library::Brotli),
     Filter::Decompressor(Library::Zstd),
+    Filter::Buffer,
+    Filter::Csrf,
     Filter::Compressor(Library::Gzip),
     Filter::Compressor(Library::Brotli),
     Filter::Compressor(Library::Zstd),

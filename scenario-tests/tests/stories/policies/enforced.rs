@@ -1,7 +1,11 @@
 //! Policies that protect: enforced at every level, closed if they cannot be enforced, and recovered, under continuous
 //! unauthorized requests.
 
+use std::io::Write as _;
+
 use anyhow::{Result, ensure};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use holdfast_scenario_tests::hammer::{Hammer, Shot};
 use holdfast_scenario_tests::request::{HttpRequest, request};
 use holdfast_scenario_tests::{Story, World, stories};
@@ -26,6 +30,7 @@ pub(crate) fn stories() -> Vec<Story> {
             others_at_the_port_go_on,
             a_policy_may_be_deleted_and_made_again,
             compression,
+            buffers_count_decompressed_bodies,
             ways,
         ]
     )
@@ -279,6 +284,48 @@ async fn compression(world: World) -> Result<()> {
         set(&world, target, "compression: {responseCompression: {libraries: [Gzip]}, requestDecompression: {}}")?;
         request.comes_to("it is compressed", |reply| reply.header("content-encoding") == "gzip").await?;
     }
+    Ok(())
+}
+
+fn gzip(body: &[u8]) -> Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(body)?;
+    Ok(encoder.finish()?)
+}
+
+/// Bytes that gzip makes longer.
+fn incompressible(length: usize) -> Vec<u8> {
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[0]
+    };
+    std::iter::repeat_with(next).take(length).collect()
+}
+
+async fn buffers_count_decompressed_bodies(world: World) -> Result<()> {
+    let _echo = world.backend("echo").await?;
+    let port = world.gateway()?;
+    world.route("r", ROUTE)?;
+    set(&world, LEVELS[0].0, "buffer: {maxRequestSize: 1Ki}\n  compression: {requestDecompression: {}}")?;
+    let _holdfast = world.run().await?;
+    let request = request(port).method(Method::POST);
+    let compressed =
+        |body: &[u8]| Ok::<_, anyhow::Error>(request.clone().header("content-encoding", "gzip").body(gzip(body)?));
+    request.clone().body(vec![b'a'; 1025]).comes_to_answer(413).await?;
+    request.clone().body(vec![b'a'; 1024]).reaches("echo").await?;
+    let seen = compressed(&[b'a'; 1000])?.reaches("echo").await?.echo()?;
+    ensure!(seen.header("content-encoding").is_empty() && seen.body_bytes == 1000, "{seen:?}");
+    for larger in [1025, 100_000] {
+        let body = vec![b'a'; larger];
+        ensure!(gzip(&body)?.len() < 1024);
+        compressed(&body)?.answers(413).await?;
+    }
+    let body = incompressible(1010);
+    ensure!(gzip(&body)?.len() > 1024);
+    compressed(&body)?.reaches("echo").await?;
     Ok(())
 }
 
