@@ -1,5 +1,6 @@
 //! kgateway's kinds against kgateway's schemas: every field decodes, and no field is silently ignored.
 
+mod rows;
 mod shown;
 
 use holdfast_api::apis::{Decoded, decode};
