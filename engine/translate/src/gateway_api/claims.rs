@@ -37,6 +37,8 @@ pub(crate) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
     let hosts = Hosts { all: hosts.as_deref(), own: own.as_ref().map(|own| own.as_deref()) };
     let below = delegation::below(object, settings, reader, &mut claims.faults);
     claims.delegations = below.delegations;
+    claims.parents = below.refused;
+    claims.anothers = below.is_anothers;
     let route = RouteAtParents { key, hosts, settings };
     for (index, reference) in parents.iter().enumerate().filter(|(index, _)| !below.references.contains(index)) {
         let field = at("spec.parentRefs", index);
@@ -60,7 +62,7 @@ pub(crate) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
     if default_gateways::are_used(object) {
         default_gateways::add(&route, parents, &mut claims, reader);
     }
-    if parents.is_empty() && claims.delegations.is_empty() && claims.parents.is_empty() && !claims.anothers {
+    if parents.is_empty() && claims.parents.is_empty() && !below.is_selected && !claims.anothers {
         claims.faults.push(default_gateways::no_parents(object));
     }
     hidden(key, hostnames, &mut claims, reader);

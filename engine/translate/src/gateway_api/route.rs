@@ -25,11 +25,15 @@ use crate::httpproxy::neighbours;
 use crate::incremental::guard;
 use crate::narrowing::{self, Ranked};
 use crate::outcome::claims::{Attachment, Claims, Parent};
-use crate::outcome::delegation::Delegated;
+use crate::outcome::delegation::{self as delegations, Delegated};
 use crate::outcome::route::{Rendered, Replaced, RoutePlan};
 use crate::overlay::{ClosedSections, Closing, Manner};
 use crate::reader::Reader;
 use crate::{policy, precedence};
+
+/// The reasons of reports about delegation that concern no reference of the route alone.
+const OF_DELEGATIONS: [&str; 4] =
+    [delegations::REFUSED, delegations::CYCLE, delegations::TOO_DEEP, delegations::TOO_MANY];
 
 /// Translates a route object; `None` where it is deleted. Units in `closed` are not served as written.
 pub(crate) fn plan(
@@ -305,11 +309,16 @@ fn conditions(plan: &RoutePlan) -> Vec<Condition> {
         // References of policies are reported on the policies.
         .filter(|fault| fault.reason != precedence::NOT_ENFORCED)
         .collect();
+    // Routes that a rule selects and that cannot be below it are no errors of the rule, and are in no other condition.
+    let refused = plan.faults.iter().filter(|fault| OF_DELEGATIONS.contains(&fault.reason)).map(Fault::sentence);
     conditions.push(match unresolved.first() {
-        None => Condition::new("ResolvedRefs", true, "ResolvedRefs", "every reference was resolved"),
+        None => {
+            let all = std::iter::once("every reference was resolved".to_owned()).chain(refused);
+            Condition::new("ResolvedRefs", true, "ResolvedRefs", all.collect::<Vec<_>>().join("; "))
+        }
         Some(first) => {
-            let message = unresolved.iter().map(|fault| format!("{}: {}", fault.field, fault.message));
-            Condition::new("ResolvedRefs", false, first.reason, message.collect::<Vec<_>>().join("; "))
+            let all = unresolved.iter().map(|fault| fault.sentence()).chain(refused);
+            Condition::new("ResolvedRefs", false, first.reason, all.collect::<Vec<_>>().join("; "))
         }
     });
     let broken = || {

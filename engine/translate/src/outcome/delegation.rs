@@ -23,9 +23,18 @@ const LABEL_GROUP: &str = "delegation.kgateway.dev";
 /// The kind of references that select routes by their label.
 const LABEL_KIND: &str = "label";
 /// The label of routes that references select.
-const LABEL: &str = "delegation.kgateway.dev/label";
+pub(crate) const LABEL: &str = "delegation.kgateway.dev/label";
 /// The namespace of a reference by label that selects routes of all namespaces.
 const ALL_NAMESPACES: &str = "all";
+
+/// The reason of reports about a route that a rule selects and that cannot be below it.
+pub(crate) const REFUSED: &str = "DelegationRefused";
+/// The reason of reports about routes that delegate to each other in a cycle.
+pub(crate) const CYCLE: &str = "DelegationCycle";
+/// The reason of reports about a route with too many routes above it, one above the other.
+pub(crate) const TOO_DEEP: &str = "DelegationTooDeep";
+/// The reason of reports about a route with too many routes above it.
+pub(crate) const TOO_MANY: &str = "TooManyDelegations";
 
 /// The HTTPRoutes that a backendRef delegates to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,17 +72,21 @@ impl RouteSelection {
     /// Returns every selection that contains a route.
     pub fn containing(route: &ObjectKey, labels: &BTreeMap<String, String>) -> Vec<Self> {
         let namespace: Arc<str> = route.namespace.clone();
-        let mut all = vec![Self::Named(route.clone()), Self::Namespace(namespace.clone())];
-        if let Some(value) = labels.get(LABEL) {
-            let value: Arc<str> = value.as_str().into();
-            all.push(Self::Labelled { value: value.clone(), namespace: Some(namespace) });
-            all.push(Self::Labelled { value, namespace: None });
-        }
+        let mut all = vec![Self::Named(route.clone()), Self::Namespace(namespace)];
+        all.extend(Self::by_label(route, labels));
         all
     }
 
+    /// Returns every selection that contains a route because of its label.
+    pub(crate) fn by_label(route: &ObjectKey, labels: &BTreeMap<String, String>) -> Vec<Self> {
+        let Some(value) = labels.get(LABEL) else { return Vec::new() };
+        let value: Arc<str> = value.as_str().into();
+        let of = |namespace| Self::Labelled { value: value.clone(), namespace };
+        vec![of(Some(route.namespace.clone())), of(None)]
+    }
+
     /// Returns the selection in words.
-    pub(crate) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         match self {
             Self::Named(key) => format!("HTTPRoute {}", key.namespaced_name()),
             Self::Namespace(namespace) => format!("HTTPRoutes of namespace {namespace}"),

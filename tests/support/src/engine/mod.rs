@@ -52,6 +52,10 @@ pub fn unreported(engine: &Engine) -> Vec<String> {
         let whole = whole || faults.iter().any(|fault| fault.object == replaced.object && fault.field == list);
         // For a root that could be read before and cannot be read now, only this problem is reported.
         let whole = whole || engine.is_unreadable(&replaced.object);
+        // An annotation closes every rule that it is for, and is reported once.
+        let is_annotation =
+            |field: &str| field.starts_with("metadata.annotations[") && replaced.message.starts_with(field);
+        let whole = whole || faults.iter().any(|fault| fault.object == replaced.object && is_annotation(&fault.field));
         if !whole && !is_reported(&replaced.object, &field) && !is_reported(&replaced.object, "spec.rules") {
             unreported.push(format!("{} {field} is replaced", replaced.object));
         }

@@ -19,47 +19,94 @@ use super::super::today::DesiredClaims;
 use super::super::{http, rule};
 use super::given::{self, PreparedMatches};
 use super::{
-    ABOVE_MAX, ALL_DELEGATIONS_MAX, DELEGATIONS_MAX, DEPTH_MAX, accepts, flaws, is_attached, regexes, rule_of, unserved,
+    ABOVE_MAX, ALL_DELEGATIONS_MAX, DELEGATIONS_MAX, DEPTH_MAX, accepts, flaws, is_attached, priority, regexes,
+    rule_of, unserved,
 };
 use crate::outcome::claims::Parent;
-use crate::outcome::delegation::{RouteDelegation, RouteSelection};
+use crate::outcome::delegation::{CYCLE, RouteDelegation, RouteSelection, TOO_DEEP, TOO_MANY, selections};
 use crate::reader::Reader;
 
 /// The field of faults about the routes above a route. Other objects are the cause, so that no rule is at fault, and the
 /// route is served without them: a route of another namespace must not keep it from becoming last valid.
-const ABOVE: &str = "spec.parentRefs";
+pub(super) const ABOVE: &str = "spec.parentRefs";
 
-/// Returns the matches that delegate to a route, in the order of their precedence, and reports what is left out.
-pub(in super::super) fn of(
+/// What is above a route.
+#[derive(Default)]
+pub(super) struct RoutesAbove {
+    /// The matches that delegate to the route, in the order of their precedence.
+    pub(super) delegations: Vec<RouteDelegation>,
+    /// The matches that would delegate to the route without the field that keeps it from being served below others.
+    pub(super) refused: Vec<RouteDelegation>,
+    /// Whether the route is below HTTPRoutes of other controllers only.
+    pub(super) is_anothers: bool,
+    /// The first HTTPRoute that selects the route and gives it no requests, with the reason.
+    pub(super) idle: Option<(ObjectKey, &'static str)>,
+}
+
+/// Returns what is above a route, and reports what is left out.
+pub(super) fn of(
     object: &Object,
     settings: &Settings,
     reader: &mut Reader<'_>,
     faults: &mut Vec<Fault>,
-) -> Vec<RouteDelegation> {
-    let Body::HttpRoute(route) = &object.body else { return Vec::new() };
+) -> RoutesAbove {
+    let Body::HttpRoute(route) = &object.body else { return RoutesAbove::default() };
     let key = &object.key;
-    let mut walk = DelegationWalk {
-        settings,
-        reader,
-        chain: vec![key.clone()],
-        left: 0,
-        cycle: None,
-        is_deep: false,
-        is_many: false,
-    };
-    let mut found = walk.above(object, route);
+    let mut walk = DelegationWalk::new(key, 0, settings, reader);
+    let mut above = RoutesAbove::default();
+    (above.delegations, above.is_anothers) = walk.above(object, route);
+    above.idle = walk.idle.take();
     walk.report(object, faults);
-    if let Some((field, message)) = unserved(object).filter(|_| !found.is_empty()) {
+    if let Some((field, message)) = unserved(object).filter(|_| !above.delegations.is_empty()) {
         faults.push(Fault::new(key, Class::Invalid, field, "UnsupportedValue", message));
-        found.clear();
+        above.refused = std::mem::take(&mut above.delegations);
     }
-    found.sort_by(|one, other| one.precedence.cmp(&other.precedence));
-    for delegation in &found {
+    above.delegations.sort_by(|one, other| one.precedence.cmp(&other.precedence));
+    for delegation in &above.delegations {
         if let Some((above, _)) = delegation.chain.last() {
             reader.edge(key, "", above, Role::Attaches);
         }
     }
-    found
+    above
+}
+
+/// The controllers of the Gateways above a route that delegates.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Some are served.
+    Served,
+    /// All belong to other controllers.
+    Anothers,
+    /// There are none.
+    Unattached,
+}
+
+/// Returns the standing of a route above another one.
+pub(super) fn standing(above: &Object, below: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Standing {
+    let (bases, is_anothers) = DelegationWalk::new(below, ABOVE_MAX, settings, reader).bases(above);
+    match (bases.is_empty(), is_anothers) {
+        (false, _) => Standing::Served,
+        (true, true) => Standing::Anothers,
+        (true, false) => Standing::Unattached,
+    }
+}
+
+/// Returns the first HTTPRoute with a served rule that selects a route by its label.
+pub(super) fn selecting_by_label(object: &Object, settings: &Settings, reader: &mut Reader<'_>) -> Option<ObjectKey> {
+    let labelled = RouteSelection::by_label(&object.key, &object.metadata.labels);
+    if labelled.is_empty() {
+        return None;
+    }
+    let all = reader.delegating(object).into_iter();
+    let mut all: Vec<&Arc<Object>> = all.filter_map(|key| reader.object(&key)).collect();
+    all.retain(|above| {
+        let Body::HttpRoute(route) = &above.body else { return false };
+        selections(route, &above.key.namespace).any(|selection| labelled.contains(&selection))
+    });
+    all.sort_by_cached_key(|above| (above.key.namespace != object.key.namespace, above.age()));
+    let mut all = all.into_iter().take(ABOVE_MAX);
+    let found = all.find(|above| standing(above, &object.key, settings, reader) == Standing::Served);
+    found.map(|above| above.key.clone())
 }
 
 struct DelegationWalk<'w, 'a> {
@@ -72,6 +119,8 @@ struct DelegationWalk<'w, 'a> {
     cycle: Option<Vec<ObjectKey>>,
     is_deep: bool,
     is_many: bool,
+    /// The first HTTPRoute that selects the route at the beginning and gives it nothing.
+    idle: Option<(ObjectKey, &'static str)>,
 }
 
 /// What a delegating route has itself.
@@ -82,10 +131,16 @@ struct DelegatingBase {
     parents: Vec<Parent>,
 }
 
-impl DelegationWalk<'_, '_> {
-    /// Returns the matches that delegate to a route. Routes of others cannot displace what is above it already: each
-    /// route above has its own share of the limits, and those of its namespace and the older ones come first.
-    fn above(&mut self, object: &Object, route: &GatewayRoute<HttpRule>) -> Vec<RouteDelegation> {
+impl<'w, 'a> DelegationWalk<'w, 'a> {
+    fn new(start: &ObjectKey, left: usize, settings: &'w Settings, reader: &'w mut Reader<'a>) -> Self {
+        let chain = vec![start.clone()];
+        Self { settings, reader, chain, left, cycle: None, is_deep: false, is_many: false, idle: None }
+    }
+
+    /// Returns the matches that delegate to a route, and whether all that do so belong to other controllers. Routes of
+    /// others cannot displace what is above it already: each route above has its own share of the limits, and those of its
+    /// namespace and the older ones come first.
+    fn above(&mut self, object: &Object, route: &GatewayRoute<HttpRule>) -> (Vec<RouteDelegation>, bool) {
         let is_start = self.chain.len() == 1;
         let all = self.reader.delegating(object);
         let accepted = all.into_iter().filter(|key| accepts(object, route, key));
@@ -94,7 +149,7 @@ impl DelegationWalk<'_, '_> {
         self.is_many |= all.len() > ABOVE_MAX;
         all.truncate(ABOVE_MAX);
         let share = (ABOVE_MAX / all.len().max(1)).max(DEPTH_MAX);
-        let (mut found, mut is_full) = (Vec::new(), false);
+        let (mut found, mut is_full, mut is_anothers) = (Vec::new(), false, false);
         for above in all {
             if self.chain.contains(&above.key) {
                 // A cycle further above is reported at its members.
@@ -114,49 +169,61 @@ impl DelegationWalk<'_, '_> {
             if is_full {
                 continue;
             }
-            let bases = self.bases(above);
+            let (bases, is_above_anothers) = self.bases(above);
+            is_anothers |= is_above_anothers;
             let desired = self.reader.replaced(&above.key).map(|desired| &**desired);
             let (more, is_cut) = delegations(object, (above, desired), &bases, self.settings);
+            if is_start && more.is_empty() {
+                let why = match bases.is_empty() {
+                    true => "is attached to no Gateway that is served",
+                    false => "has no rule for it that can delegate (see the status there)",
+                };
+                self.idle.get_or_insert_with(|| (above.key.clone(), why));
+            }
             found.extend(more);
             // Each of these is multiplied by the matches of every route further down.
             is_full = found.len() > ALL_DELEGATIONS_MAX;
             self.is_many |= is_cut || is_full;
             found.truncate(ALL_DELEGATIONS_MAX);
         }
-        found
+        let is_anothers = is_anothers && found.is_empty();
+        (found, is_anothers)
     }
 
-    /// Returns what a route has from its Gateways, or from the routes above it.
-    fn bases(&mut self, object: &Object) -> Vec<DelegatingBase> {
-        let Body::HttpRoute(route) = &object.body else { return Vec::new() };
+    /// Returns what a route has from its Gateways, or from the routes above it, and whether all of these belong to other
+    /// controllers.
+    fn bases(&mut self, object: &Object) -> (Vec<DelegatingBase>, bool) {
+        let Body::HttpRoute(route) = &object.body else { return (Vec::new(), false) };
         if is_attached(&**route) {
             // The edges of these claims belong to the other route.
             let edges = self.reader.edges.len();
             let claims = claims(&object.key, self.settings, self.reader);
             self.reader.edges.truncate(edges);
-            let claims = claims.filter(|claims| !claims.anothers);
+            let is_anothers = claims.as_ref().is_some_and(|claims| claims.anothers);
+            let claims = claims.filter(|_| !is_anothers);
             let parents: Vec<Parent> = claims.into_iter().flat_map(|claims| claims.parents).collect();
-            return match parents.iter().any(|parent| !parent.attachments.is_empty()) {
+            let bases = match parents.iter().any(|parent| !parent.attachments.is_empty()) {
                 true => vec![DelegatingBase { chain: Vec::new(), from: None, parents }],
                 false => Vec::new(),
             };
+            return (bases, is_anothers);
         }
         if self.chain.len() >= DEPTH_MAX {
             self.is_deep = true;
-            return Vec::new();
-        }
-        if unserved(object).is_some() {
-            return Vec::new();
+            return (Vec::new(), false);
         }
         self.chain.push(object.key.clone());
-        let above = self.above(object, route);
+        let (above, is_anothers) = self.above(object, route);
         self.chain.pop();
+        if unserved(object).is_some() {
+            return (Vec::new(), is_anothers);
+        }
         let base = |from: RouteDelegation| DelegatingBase {
             chain: from.chain.clone(),
             parents: from.parents.clone(),
             from: Some(from),
         };
-        above.into_iter().map(base).collect()
+        (above.into_iter().map(base).collect(), is_anothers)
     }
 
     /// Reports what is left out above a route.
@@ -168,14 +235,14 @@ impl DelegationWalk<'_, '_> {
             let names: Vec<String> = chain.iter().map(ObjectKey::namespaced_name).collect();
             let message =
                 format!("HTTPRoutes delegate to each other in a cycle, which is not served: {}", names.join(", "));
-            report("DelegationCycle", message);
+            report(CYCLE, message);
         }
         if self.is_deep {
             let message = format!(
                 "more than {DEPTH_MAX} HTTPRoutes delegate to each other above the route; \
                  it is not served below these"
             );
-            report("DelegationTooDeep", message);
+            report(TOO_DEEP, message);
         }
         if self.is_many {
             let message = format!(
@@ -183,7 +250,7 @@ impl DelegationWalk<'_, '_> {
                  the route, or more than {ABOVE_MAX} HTTPRoutes are above it; it is not served below the rest: name \
                  the routes above in spec.parentRefs to exclude others"
             );
-            report("TooManyDelegations", message);
+            report(TOO_MANY, message);
         }
     }
 }
@@ -268,11 +335,12 @@ fn matches_of<'a>(above: &'a Object, desired: Option<&Object>, settings: &Settin
     let today = desired.and_then(|desired| DesiredClaims::of(desired, settings));
     let mut all = DelegatingRoute { above, rules: BTreeMap::new(), matches: Vec::new() };
     let regexes = regexes(settings);
+    let is_closed = priority(above).is_err();
     let Body::HttpRoute(route) = &above.body else { return all };
     for index in 0..route.rules.len() {
         let Some(rule) = rule_of(above, index) else { continue };
         let read = http::read(index, rule, &regexes);
-        if read.flaws.is_empty() && flaws(above, rule, &read.matches).is_empty() {
+        if !is_closed && read.flaws.is_empty() && flaws(above, rule, &read.matches).is_empty() {
             all.rules.insert(index, rule);
         }
         for (entry, ranked) in read.matches.into_iter().enumerate() {

@@ -20,22 +20,24 @@ use std::collections::BTreeSet;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::http_route::HttpRule;
-use holdfast_api::apis::gateway::references::BackendRef;
+use holdfast_api::apis::gateway::references::{BackendRef, ParentRef};
 use holdfast_api::apis::gateway::route::{RouteRule as _, RouteView, RuleEntry};
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
+use holdfast_api::status::Condition;
 use holdfast_check::re2::Regexes;
 use holdfast_envoy::features::Flaw;
 use holdfast_envoy::model::PathMatch;
 use holdfast_graph::ObjectKey;
 
+use self::children::{ABOVE, RoutesAbove, Standing};
 pub(super) use self::place::plan;
 pub(super) use self::rule::translate;
 use crate::narrowing::{self, Ranked};
-use crate::outcome::claims::{HOSTNAMES, names_route};
-use crate::outcome::delegation::{RouteDelegation, RouteSelection};
+use crate::outcome::claims::{HOSTNAMES, Parent, ParentOrigin, names_route};
+use crate::outcome::delegation::{LABEL, REFUSED, RouteDelegation, RouteSelection};
 use crate::policy::inheritance::InheritedPriority;
 use crate::policy::route::Attached;
 use crate::reader::Reader;
@@ -54,10 +56,16 @@ pub(super) const ABOVE_MAX: usize = 256;
 /// Annotations about the precedence of policies between a route and those that it delegates to.
 const PRIORITY_ANNOTATIONS: [&str; 2] =
     ["kgateway.dev/inherited-policy-priority", "delegation.kgateway.dev/inherited-policy-priority"];
+/// Maximum number of HTTPRoutes with a label that a rule reports because they cannot be below it, for each reference.
+pub(super) const REFUSED_MAX: usize = 8;
+/// Maximum number of HTTPRoutes with a label that a rule examines for that.
+pub(super) const EXAMINED_MAX: usize = 256;
 /// Number of characters of a value that a fault quotes.
 const SHOWN_VALUE_CHARS: usize = 64;
 /// Annotation of a route that takes over the match of the rule above.
 const INHERIT_ANNOTATION: &str = "delegation.kgateway.dev/inherit-parent-matcher";
+/// The field of that annotation.
+const INHERIT_FIELD: &str = "metadata.annotations[delegation.kgateway.dev/inherit-parent-matcher]";
 
 /// Returns whether a rule of an HTTPRoute delegates.
 pub(super) fn delegates(object: &Object, backends: &[BackendRef]) -> bool {
@@ -91,13 +99,15 @@ fn unserved(object: &Object) -> Option<(&'static str, String)> {
     }
     let inherits = object.metadata.annotations.get(INHERIT_ANNOTATION)?;
     let is_set = ["true", "yes", "enabled"].contains(&inherits.to_ascii_lowercase().as_str());
-    let message = format!("the annotation {INHERIT_ANNOTATION} is not served: write the whole match in each rule");
-    is_set.then_some(("metadata.annotations", message))
+    let message = format!(
+        "the annotation {INHERIT_ANNOTATION} is not served: write the whole match in each rule, and remove the annotation"
+    );
+    is_set.then_some((INHERIT_FIELD, message))
 }
 
-/// Returns where the policies of a route are among those of the routes that it delegates to; an error if the annotation
-/// has a value that is not served.
-fn priority(object: &Object) -> Result<InheritedPriority, String> {
+/// Returns where the policies of a route are among those of the routes that it delegates to; a fault of the annotation if
+/// it has a value that is not served.
+fn priority(object: &Object) -> Result<InheritedPriority, Box<Fault>> {
     let annotations = &object.metadata.annotations;
     let Some((name, value)) = PRIORITY_ANNOTATIONS.iter().find_map(|name| annotations.get_key_value(*name)) else {
         return Ok(InheritedPriority::Protections);
@@ -107,15 +117,17 @@ fn priority(object: &Object) -> Result<InheritedPriority, String> {
         "ShallowMergePreferParent" | "PreferParent" => Ok(InheritedPriority::Parent),
         _ => {
             let shown: String = value.chars().take(SHOWN_VALUE_CHARS).collect();
-            Err(format!(
-                "the value {shown:?} of the annotation {name} is not served: use ShallowMergePreferChild or \
-                 ShallowMergePreferParent"
-            ))
+            let message = format!(
+                "the value {shown:?} of the annotation {name} is not served, and no rule delegates: use \
+                 ShallowMergePreferChild or ShallowMergePreferParent"
+            );
+            let field = format!("metadata.annotations[{name}]");
+            Err(Box::new(Fault::new(&object.key, Class::Invalid, field, "UnsupportedValue", message)))
         }
     }
 }
 
-/// Returns the flaws that keep a rule from delegating. Settings of the rule would not reach the other routes, so that
+/// Returns the flaws that keep a rule from delegating, besides the annotation of its route. Settings of the rule would not reach the other routes, so that
 /// such a rule is not served at all.
 fn flaws(object: &Object, rule: &HttpRule, matches: &[Ranked]) -> Vec<Flaw> {
     let mut flaws = Vec::new();
@@ -141,7 +153,6 @@ fn flaws(object: &Object, rule: &HttpRule, matches: &[Ranked]) -> Vec<Flaw> {
         ("sessionPersistence", rule.session_persistence.is_some()),
     ];
     flaws.extend(set.into_iter().filter(|(_, is_set)| *is_set).map(|(field, _)| Flaw::new(field, elsewhere(field))));
-    flaws.extend(priority(object).err().map(|message| Flaw::new("backendRefs", message)));
     flaws
 }
 
@@ -172,6 +183,12 @@ pub(super) struct ClaimedDelegations {
     pub(super) delegations: Vec<RouteDelegation>,
     /// The indexes of the parentRefs that name HTTPRoutes.
     pub(super) references: BTreeSet<usize>,
+    /// The HTTPRoutes that select the route, which cannot be below them.
+    pub(super) refused: Vec<Parent>,
+    /// Whether HTTPRoutes of other controllers delegate to the route, and no other.
+    pub(super) is_anothers: bool,
+    /// Whether an HTTPRoute selects the route, or a report states why it gives nothing.
+    pub(super) is_selected: bool,
 }
 
 /// Returns the rules that delegate to a route, and reports parentRefs to HTTPRoutes without such a rule.
@@ -183,34 +200,118 @@ pub(super) fn below(
 ) -> ClaimedDelegations {
     let Body::HttpRoute(route) = &object.body else { return ClaimedDelegations::default() };
     let is_attached = is_attached(&**route);
-    let delegations = if is_attached { Vec::new() } else { children::of(object, settings, reader, faults) };
-    let mut references = BTreeSet::new();
+    let before = faults.len();
+    let above = if is_attached { RoutesAbove::default() } else { children::of(object, settings, reader, faults) };
+    let mut below = ClaimedDelegations { is_anothers: above.is_anothers, ..ClaimedDelegations::default() };
+    if is_attached {
+        faults.extend(label_without_effect(object, settings, reader));
+    }
     for (index, reference) in route.parents.iter().enumerate().filter(|(_, reference)| names_route(reference)) {
-        references.insert(index);
+        below.references.insert(index);
         let namespace = reference.namespace.as_deref().unwrap_or(&object.key.namespace);
-        let above = ObjectKey::new(GROUP, kinds::HTTP_ROUTE, namespace, reference.name.clone());
+        let named = ObjectKey::new(GROUP, kinds::HTTP_ROUTE, namespace, reference.name.clone());
         // The route is translated again when that route changes, or is served in another version.
-        let exists = reader.object(&above).is_some();
-        let name = above.namespaced_name();
-        let is_below = |delegation: &RouteDelegation| delegation.chain.last().is_some_and(|(key, _)| *key == above);
+        let found = reader.object(&named);
+        let name = named.namespaced_name();
+        let is_below = |one: &RouteDelegation| one.chain.last().is_some_and(|(key, _)| *key == named);
         let (class, reason, message) = if is_attached {
             let message = "an HTTPRoute is no parent beside a Gateway: a route is either attached to Gateways or below HTTPRoutes";
             (Class::Ignored, "NotServed", message.to_owned())
-        } else if delegations.iter().any(is_below) {
+        } else if above.delegations.iter().chain(&above.refused).any(is_below) {
             continue;
-        } else if exists {
+        } else if let Some(found) = found {
+            if children::standing(found, &object.key, settings, reader) == Standing::Anothers {
+                below.is_anothers = true;
+                continue;
+            }
             let message = format!(
                 "HTTPRoute {name} has no rule that delegates to this route, or is not attached to a Gateway itself: \
                  the route is not served below it"
             );
             (Class::Referential, "NoMatchingParent", message)
         } else {
-            let message = format!("HTTPRoute {name} {}: the route is not served below it", reader.lacking(&above));
+            let message = format!("HTTPRoute {name} {}: the route is not served below it", reader.lacking(&named));
             (Class::Referential, "NoMatchingParent", message)
         };
         faults.push(Fault::new(&object.key, class, at("spec.parentRefs", index), reason, message));
     }
-    ClaimedDelegations { delegations, references }
+    below.is_anothers &= above.delegations.is_empty() && above.refused.is_empty();
+    below.refused = refused(object, &above.refused);
+    if let (true, false, Some((idle, why))) = (faults.len() == before, below.is_anothers, &above.idle) {
+        if route.parents.is_empty() && above.delegations.is_empty() {
+            let name = idle.namespaced_name();
+            let message = format!(
+                "HTTPRoute {name} selects the route, but {why}: until this changes, the route is not served below it"
+            );
+            faults.push(Fault::new(&object.key, Class::Ignored, ABOVE, "NoMatchingParent", message));
+        }
+    }
+    below.is_selected = !above.delegations.is_empty() || faults.len() > before;
+    below.delegations = above.delegations;
+    below
+}
+
+/// Returns the HTTPRoutes that select a route with a field that keeps it from being below them, as parents.
+fn refused(object: &Object, all: &[RouteDelegation]) -> Vec<Parent> {
+    let Some((field, message)) = unserved(object) else { return Vec::new() };
+    let mut parents: Vec<Parent> = Vec::new();
+    // Without a match of the route, a rule may select it together with others only.
+    let is_given = all.iter().any(|delegation| !delegation.is_empty);
+    for delegation in all.iter().filter(|delegation| !(is_given && delegation.is_empty)) {
+        let Some((above, rule)) = delegation.chain.last() else { continue };
+        let (reference, written) = reference_to(object, above);
+        let index = written.unwrap_or(object.body.route().map_or(0, |route| route.parents().len()) + parents.len());
+        let message = format!(
+            "{field}: {message}. Until then the route is not served below {}, and requests of its rules[{rule}] that no \
+             other HTTPRoute takes are answered with 404 or 500",
+            above.namespaced_name()
+        );
+        for parent in &delegation.parents {
+            if parents.iter().any(|known| (&known.reference, &known.gateway) == (&reference, &parent.gateway)) {
+                continue;
+            }
+            parents.push(Parent {
+                reference: reference.clone(),
+                origin: ParentOrigin::ParentRef(index),
+                gateway: parent.gateway.clone(),
+                set: None,
+                accepted: Condition::new("Accepted", false, "UnsupportedValue", message.clone()),
+                attachments: Vec::new(),
+            });
+        }
+    }
+    parents
+}
+
+/// Returns the parentRef of a route that names a route above it, with its index; a new one without an index if none does.
+fn reference_to(object: &Object, above: &ObjectKey) -> (ParentRef, Option<usize>) {
+    let written = object.body.route().map(|route| route.parents()).unwrap_or_default();
+    let index = written.iter().position(|reference| {
+        let namespace = reference.namespace.as_deref().unwrap_or(&object.key.namespace);
+        names_route(reference) && (namespace, &*reference.name) == (&*above.namespace, &*above.name)
+    });
+    let known = index.and_then(|index| written.get(index)).cloned();
+    let reference = known.unwrap_or_else(|| ParentRef {
+        group: Some(GROUP.into()),
+        kind: Some(kinds::HTTP_ROUTE.into()),
+        namespace: Some(above.namespace.clone()),
+        name: above.name.clone(),
+        section_name: None,
+        port: None,
+    });
+    (reference, index)
+}
+
+/// Returns the fault of a label by which an HTTPRoute selects a route that is attached to Gateways.
+fn label_without_effect(object: &Object, settings: &Settings, reader: &mut Reader<'_>) -> Option<Fault> {
+    let above = children::selecting_by_label(object, settings, reader)?;
+    let message = format!(
+        "HTTPRoute {} selects this route by the label, but a route with a Gateway or ListenerSet among its parents is \
+         below no HTTPRoute: it does not get the requests of that rule. Remove these parents to serve it there, or remove \
+         the label",
+        above.namespaced_name()
+    );
+    Some(Fault::new(&object.key, Class::Ignored, format!("metadata.labels[{LABEL}]"), REFUSED, message))
 }
 
 /// Adds the policies of the routes above to those of a route, the nearest first.

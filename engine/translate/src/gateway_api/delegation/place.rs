@@ -3,9 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_api::apis::gateway::GROUP;
-use holdfast_api::apis::gateway::references::ParentRef;
-use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
@@ -19,7 +16,8 @@ use super::super::route::{contested, outcomes, places};
 use super::super::rule::Outcome;
 use super::super::{claims, today};
 use super::given::{GivenRequests, PreparedMatches};
-use crate::outcome::claims::{Claims, Parent, ParentOrigin, names_route};
+use super::reference_to;
+use crate::outcome::claims::{Claims, Parent, ParentOrigin};
 use crate::outcome::delegation::{Delegated, RouteDelegation};
 use crate::outcome::route::{Places, RoutePlan};
 use crate::overlay::ClosedSections;
@@ -61,6 +59,7 @@ pub(in super::super) fn plan(
             below.serve((delegation, &given), &here, (index, outcome), plan);
         }
     }
+    below.is_any_given = is_any_served;
     plan.whole_below = below.whole_below();
     let is_broken = count > 0 && (0..count).all(|index| below.invalid.contains(&index)) && !below.is_any_served;
     below.finish(object, plan);
@@ -91,6 +90,8 @@ struct RoutesBelow {
     invalid: BTreeSet<usize>,
     /// Whether a rule is served somewhere that is not broken there.
     is_any_served: bool,
+    /// Whether a rule above gives requests to a match of the route.
+    is_any_given: bool,
     parents: ParentsBelow,
 }
 
@@ -98,20 +99,9 @@ impl RoutesBelow {
     /// Adds the parents of the route in its status.
     fn attach(&mut self, object: &Object, delegation: &RouteDelegation, parents: Vec<Parent>) {
         let Some((above, _)) = delegation.chain.last() else { return };
+        let (reference, index) = reference_to(object, above);
         let written = claims::written(object).map(|(parents, _)| parents).unwrap_or_default();
-        let is_it = |reference: &&ParentRef| {
-            let namespace = reference.namespace.as_deref().unwrap_or(&object.key.namespace);
-            names_route(reference) && (namespace, &*reference.name) == (&*above.namespace, &*above.name)
-        };
-        let reference = written.iter().find(is_it).cloned().unwrap_or_else(|| ParentRef {
-            group: Some(GROUP.into()),
-            kind: Some(kinds::HTTP_ROUTE.into()),
-            namespace: Some(above.namespace.clone()),
-            name: above.name.clone(),
-            section_name: None,
-            port: None,
-        });
-        let index = written.iter().position(|known| *known == reference).unwrap_or(written.len() + self.parents.len());
+        let index = index.unwrap_or(written.len() + self.parents.len());
         let origin = ParentOrigin::ParentRef(index);
         for parent in parents {
             let at = (above.clone(), parent.gateway.clone());
@@ -221,20 +211,20 @@ impl RoutesBelow {
             if !served.contains(&(&above, &gateway)) && parent.accepted.status == "True" {
                 let message = format!(
                     "no match of the route is within a rule of HTTPRoute {} that delegates to it, or other rules that \
-                     delegate to it are more specific",
+                     delegate to it are more specific: the route is not served below it; write its matches within the \
+                     path, headers and query parameters of that rule",
                     above.namespaced_name()
                 );
-                // A rule can select routes that are meant for others: only a route that names its parent misses it.
-                if !written.contains(&parent.reference) {
+                // A rule can select routes that are meant for others: only a route that names its parent misses it, and
+                // one that has no other.
+                let is_named = written.contains(&parent.reference);
+                if self.is_any_given && !is_named {
                     continue;
                 }
-                plan.faults.push(Fault::new(
-                    &object.key,
-                    Class::Referential,
-                    parent.field(),
-                    "NoMatchingParent",
-                    &message,
-                ));
+                if is_named {
+                    let field = parent.field();
+                    plan.faults.push(Fault::new(&object.key, Class::Referential, field, "NoMatchingParent", &message));
+                }
                 parent.accepted = Condition::new("Accepted", false, "NoMatchingParent", message);
                 parent.attachments.clear();
             }
