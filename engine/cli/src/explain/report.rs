@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::route::{RouteRule as _, RuleEntry};
 use holdfast_api::fault::Fault;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::snapshot::ObjectSnapshot;
@@ -14,6 +16,7 @@ use holdfast_envoy::explain::{Explanation, RouteCandidate, explain};
 use holdfast_envoy::model::port::BoundPort;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Node, ObjectKey};
+use holdfast_translate::delegation::RouteSelection;
 use holdfast_translate::query::chain_units::UnservedListener;
 use holdfast_xds::Snapshot;
 use serde::{Deserialize, Serialize};
@@ -106,6 +109,9 @@ pub(crate) struct ExplainReport {
     pub(crate) policies: Vec<PolicyField>,
     /// The replacement that the answer is, or that a part of the requests gets.
     pub(crate) replacement: Option<ReplacementView>,
+    /// The HTTPRoutes to which the rule that matches delegates, if none of them takes the request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) delegates_to: Vec<String>,
     /// The faults because of which there is no connection, or no route at this Gateway while another one has the port as
     /// well.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -200,6 +206,10 @@ impl ExplainReport {
         let all_have_it = running.is_none() || envoys.as_ref().is_some_and(GatewayEnvoys::all_have_it);
         let is_uncertain = !all_have_it || !may_concern.is_empty() || !not_read.is_empty();
         let is_replaced = replacement.is_some() || instead.iter().any(|one| one.desired_sections.is_empty());
+        let is_current = !instead.iter().any(|one| Some(&one.object) == object);
+        let delegating = object.zip(section.as_deref()).filter(|_| is_current && is_of_delegation(&way, &replacement));
+        let delegates_to = delegating.map(|rule| delegates_to(&facts.objects, rule)).unwrap_or_default();
+        let is_replaced = is_replaced || !delegates_to.is_empty();
         let outcome = outcome(&way.answer, object.is_some(), is_replaced, is_uncertain);
         let (method, url) = (request.method, url.to_owned());
         Ok(Self {
@@ -209,6 +219,7 @@ impl ExplainReport {
             way,
             policies,
             replacement,
+            delegates_to,
             closed_by,
             matched,
             instead,
@@ -402,6 +413,22 @@ fn replacement(
         view.scope != RULE && !is_include && route.object.as_ref().is_none_or(|object| *object == view.object)
     };
     all().find(is_own).or_else(|| all().find(is_wider)).cloned()
+}
+
+/// Returns whether an answer may be that of a rule that delegates: a response, of no replacement for another reason than a
+/// reference without a route.
+fn is_of_delegation(way: &Explanation, replacement: &Option<ReplacementView>) -> bool {
+    matches!(way.answer, ExplainedAnswer::Response { .. })
+        && replacement.as_ref().is_none_or(|replacement| replacement.lacks_backend)
+}
+
+/// Returns the HTTPRoutes to which a rule delegates, in words.
+fn delegates_to(objects: &ObjectSnapshot, (key, section): (&ObjectKey, &str)) -> Vec<String> {
+    let ObjectSection::Rule(index) = ObjectSection::parse(section) else { return Vec::new() };
+    let Some(Body::HttpRoute(route)) = objects.get(key).map(|object| &object.body) else { return Vec::new() };
+    let Some(RuleEntry::Decoded(rule)) = route.rules.get(index) else { return Vec::new() };
+    let selections = rule.backends().iter().filter_map(|reference| RouteSelection::of(reference, &key.namespace));
+    selections.map(|selection| selection.words()).collect()
 }
 
 /// Returns whether an answer may be that of a replacement, for all requests or for a share of them.

@@ -76,6 +76,9 @@ pub(crate) fn format(report: &ExplainReport) -> String {
         lines.add("may answer", format_args!("{kinds}: not evaluated"));
     }
     answer(&way.answer, &mut lines);
+    if let (false, ExplainedAnswer::Response { status, .. }) = (report.delegates_to.is_empty(), &way.answer) {
+        delegated(&report.delegates_to, *status, &mut lines);
+    }
     if let Some(replacement) = &report.replacement {
         replaced(replacement, &mut lines);
     }
@@ -188,6 +191,18 @@ fn shares(backends: &[ExplainedBackend], is_connection: bool, lines: &mut WayLin
         let error = error.unwrap_or_default();
         lines.add("answer", format_args!("{verb} {name}{share}{endpoints}{error}"));
     }
+}
+
+/// Adds that the rule delegates to other routes, and that none of them takes the request.
+fn delegated(routes: &[String], status: u16, lines: &mut WayLines) {
+    let shown = routes.iter().take(CONCERNING_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = routes.len().saturating_sub(CONCERNING_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let why = if status == 404 { "" } else { ", because a reference of the rule has no route" };
+    lines.add(
+        "delegates to",
+        format_args!("{shown}{more}: no route below the rule takes the request, which is answered with {status}{why}"),
+    );
 }
 
 fn replaced(replacement: &ReplacementView, lines: &mut WayLines) {
@@ -338,6 +353,7 @@ mod tests {
                 )]),
             }],
             replacement: None,
+            delegates_to: Vec::new(),
             closed_by: Vec::new(),
             matched: Some(MatchedObject { object: pay.clone(), generation: Some(4), place: None }),
             instead: vec![ServedEarlier {

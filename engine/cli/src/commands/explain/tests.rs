@@ -150,6 +150,58 @@ fn the_replacement_of_an_include_is_its_own() {
 }
 
 #[test]
+fn a_request_that_no_route_below_a_rule_takes_is_explained() {
+    let text = "
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: top, namespace: shop}
+spec:
+  parentRefs: [{name: public}]
+  hostnames: [top.example.com]
+  rules:
+  - matches: [{path: {value: /good}}]
+    backendRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: below}]
+  - name: lacking
+    matches: [{path: {value: /bad}}]
+    backendRefs:
+    - {group: gateway.networking.k8s.io, kind: HTTPRoute, name: gone}
+    - {group: delegation.kgateway.dev, kind: label, name: team, namespace: all}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: below, namespace: shop}
+spec:
+  rules: [{matches: [{path: {value: /good/x}}], backendRefs: [{name: cart, port: 8080}]}]
+";
+    let folder = folder(&format!("{}{text}", manifests()));
+    let explained = |path: &str| explained(folder.path(), &["GET", &format!("http://top.example.com{path}")]).unwrap();
+    let lines = |report: &ExplainReport| {
+        let text = explain::format(report);
+        let shown = text.lines().skip_while(|line| !line.starts_with("answer"));
+        let shown = shown.filter(|line| !line.starts_with("next")).collect::<Vec<_>>();
+        shown.join("\n")
+    };
+    let served = explained("/good/x");
+    assert_eq!((served.delegates_to.len(), served.outcome), (0, RequestOutcome::Served));
+    let other = explained("/good/y");
+    assert_eq!(other.outcome, RequestOutcome::NotServed);
+    assert_eq!(
+        lines(&other),
+        "answer        404: No route takes this request.\n\
+         delegates to  HTTPRoute shop/below: no route below the rule takes the request, which is answered with 404"
+    );
+    let lacking = explained("/bad/x");
+    assert_eq!(lacking.outcome, RequestOutcome::NotServed);
+    let text = lines(&lacking);
+    let line = "delegates to  HTTPRoute shop/gone, HTTPRoutes with the label delegation.kgateway.dev/label=team: no route \
+                below the rule takes the request, which is answered with 500, because a reference of the rule has no \
+                route\nreplaced      HTTPRoute shop/top rules[1]: spec.rules[1].backendRefs[0]: HTTPRoute shop/gone does \
+                not exist";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
 fn unusable_requests_are_errors_of_usage() {
     let folder = folder(&manifests());
     for line in [["GET", "shop.example.com/cart"], ["G T", "http://shop.example.com/"]] {
