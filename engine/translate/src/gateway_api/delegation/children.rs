@@ -72,7 +72,7 @@ pub(super) fn of(
 
 /// The controllers of the Gateways above a route that delegates.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum GatewaysAbove {
     /// Some are served.
     Served,
     /// All belong to other controllers.
@@ -81,13 +81,18 @@ pub(super) enum Standing {
     Unattached,
 }
 
-/// Returns the standing of a route above another one.
-pub(super) fn standing(above: &Object, below: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Standing {
+/// Returns the controllers of the Gateways above a route that is above another one.
+pub(super) fn gateways_above(
+    above: &Object,
+    below: &ObjectKey,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> GatewaysAbove {
     let (bases, is_anothers) = DelegationWalk::new(below, ABOVE_MAX, settings, reader).bases(above);
     match (bases.is_empty(), is_anothers) {
-        (false, _) => Standing::Served,
-        (true, true) => Standing::Anothers,
-        (true, false) => Standing::Unattached,
+        (false, _) => GatewaysAbove::Served,
+        (true, true) => GatewaysAbove::Anothers,
+        (true, false) => GatewaysAbove::Unattached,
     }
 }
 
@@ -105,7 +110,7 @@ pub(super) fn selecting_by_label(object: &Object, settings: &Settings, reader: &
     });
     all.sort_by_cached_key(|above| (above.key.namespace != object.key.namespace, above.age()));
     let mut all = all.into_iter().take(ABOVE_MAX);
-    let found = all.find(|above| standing(above, &object.key, settings, reader) == Standing::Served);
+    let found = all.find(|above| gateways_above(above, &object.key, settings, reader) == GatewaysAbove::Served);
     found.map(|above| above.key.clone())
 }
 

@@ -32,7 +32,7 @@ use holdfast_envoy::features::Flaw;
 use holdfast_envoy::model::PathMatch;
 use holdfast_graph::ObjectKey;
 
-use self::children::{ABOVE, RoutesAbove, Standing};
+use self::children::{ABOVE, GatewaysAbove, RoutesAbove};
 pub(super) use self::place::plan;
 pub(super) use self::rule::translate;
 use crate::narrowing::{self, Ranked};
@@ -220,7 +220,7 @@ pub(super) fn below(
         } else if above.delegations.iter().chain(&above.refused).any(is_below) {
             continue;
         } else if let Some(found) = found {
-            if children::standing(found, &object.key, settings, reader) == Standing::Anothers {
+            if children::gateways_above(found, &object.key, settings, reader) == GatewaysAbove::Anothers {
                 below.is_anothers = true;
                 continue;
             }
@@ -237,14 +237,13 @@ pub(super) fn below(
     }
     below.is_anothers &= above.delegations.is_empty() && above.refused.is_empty();
     below.refused = refused(object, &above.refused);
-    if let (true, false, Some((idle, why))) = (faults.len() == before, below.is_anothers, &above.idle) {
-        if route.parents.is_empty() && above.delegations.is_empty() {
-            let name = idle.namespaced_name();
-            let message = format!(
-                "HTTPRoute {name} selects the route, but {why}: until this changes, the route is not served below it"
-            );
-            faults.push(Fault::new(&object.key, Class::Ignored, ABOVE, "NoMatchingParent", message));
-        }
+    let is_nowhere = route.parents.is_empty() && above.delegations.is_empty() && !below.is_anothers;
+    if let Some((idle, why)) = above.idle.as_ref().filter(|_| is_nowhere && faults.len() == before) {
+        let name = idle.namespaced_name();
+        let message = format!(
+            "HTTPRoute {name} selects the route, but {why}: until this changes, the route is not served below it"
+        );
+        faults.push(Fault::new(&object.key, Class::Ignored, ABOVE, "NoMatchingParent", message));
     }
     below.is_selected = !above.delegations.is_empty() || faults.len() > before;
     below.delegations = above.delegations;

@@ -97,7 +97,7 @@ struct ReportedReferences {
     /// The faults of references without a route.
     missing: Vec<Fault>,
     /// The routes that references select by their label, and that cannot be below the rule; by the field.
-    refused: Vec<(String, Refusal)>,
+    refused: Vec<(String, RefusedRoute)>,
 }
 
 /// Examines the references of a rule.
@@ -121,7 +121,7 @@ fn references(
             RouteSelection::Namespace(_) => {
                 let selected = reader.selected(&selection);
                 let is_empty = !selected.iter().any(|key| parent.refuses(key, reader).is_none());
-                is_empty.then(|| Refusal::new(format!("{} take none of its requests", selection.words()), ""))
+                is_empty.then(|| RefusedRoute::new(format!("{} take none of its requests", selection.words()), ""))
             }
             RouteSelection::Labelled { .. } => {
                 let (refusal, refused) = parent.labelled(&selection, reader);
@@ -138,7 +138,7 @@ fn references(
 }
 
 /// Why a route takes no requests of a rule.
-struct Refusal {
+struct RefusedRoute {
     why: String,
     /// What to edit; empty if it depends on what is meant.
     remedy: &'static str,
@@ -146,7 +146,7 @@ struct Refusal {
     is_outside: bool,
 }
 
-impl Refusal {
+impl RefusedRoute {
     fn new(why: String, remedy: &'static str) -> Self {
         Self { why, remedy, is_outside: false }
     }
@@ -170,7 +170,11 @@ struct DelegatingRule<'a> {
 
 impl DelegatingRule<'_> {
     /// Returns why no route with a label takes requests of the rule, and the routes with the label that cannot.
-    fn labelled(&self, selection: &RouteSelection, reader: &mut Reader<'_>) -> (Option<Refusal>, Vec<Refusal>) {
+    fn labelled(
+        &self,
+        selection: &RouteSelection,
+        reader: &mut Reader<'_>,
+    ) -> (Option<RefusedRoute>, Vec<RefusedRoute>) {
         let selected = reader.selected(selection);
         let (mut refused, mut more, mut is_empty) = (Vec::new(), 0_usize, true);
         for (position, key) in selected.iter().enumerate() {
@@ -186,9 +190,9 @@ impl DelegatingRule<'_> {
         }
         if more > 0 {
             let why = format!("{more} more of the {} cannot be below the rule", selection.words());
-            refused.push(Refusal::new(why, "holdfast check lists the reasons at each of them"));
+            refused.push(RefusedRoute::new(why, "holdfast check lists the reasons at each of them"));
         }
-        let empty = is_empty.then(|| Refusal::new(format!("{} take none of its requests", selection.words()), ""));
+        let empty = is_empty.then(|| RefusedRoute::new(format!("{} take none of its requests", selection.words()), ""));
         (empty, refused)
     }
 
@@ -204,9 +208,9 @@ impl DelegatingRule<'_> {
     }
 
     /// Returns why a route takes no requests of the rule.
-    fn refuses(&self, key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Refusal> {
+    fn refuses(&self, key: &ObjectKey, reader: &mut Reader<'_>) -> Option<RefusedRoute> {
         let name = key.namespaced_name();
-        let refused = |why: &str, remedy| Some(Refusal::new(format!("HTTPRoute {name} {why}"), remedy));
+        let refused = |why: &str, remedy| Some(RefusedRoute::new(format!("HTTPRoute {name} {why}"), remedy));
         if self.around.contains(key) {
             return refused("delegates to this route, which is a cycle", "remove one of the references");
         }
@@ -244,6 +248,6 @@ impl DelegatingRule<'_> {
         });
         let remedy = "write its spec.rules[].matches within the path, headers and query parameters of the rule";
         let outside = refused("has no match within the matches of the rule", remedy).filter(|_| !has_some);
-        outside.map(|refusal| Refusal { is_outside: true, ..refusal })
+        outside.map(|refusal| RefusedRoute { is_outside: true, ..refusal })
     }
 }
