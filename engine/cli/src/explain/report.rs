@@ -206,11 +206,10 @@ impl ExplainReport {
         let all_have_it = running.is_none() || envoys.as_ref().is_some_and(GatewayEnvoys::all_have_it);
         let is_uncertain = !all_have_it || !may_concern.is_empty() || !not_read.is_empty();
         let is_replaced = replacement.is_some() || instead.iter().any(|one| one.desired_sections.is_empty());
-        let is_current = !instead.iter().any(|one| Some(&one.object) == object);
-        let delegating = object.zip(section.as_deref()).filter(|_| is_current && is_of_delegation(&way, &replacement));
-        let delegates_to = delegating.map(|rule| delegates_to(&facts.objects, rule)).unwrap_or_default();
-        let is_replaced = is_replaced || !delegates_to.is_empty();
-        let outcome = outcome(&way.answer, object.is_some(), is_replaced, is_uncertain);
+        let rule =
+            object.zip(section.as_deref()).filter(|(key, _)| is_of_delegation(key, &way, &replacement, &instead));
+        let delegates_to = rule.map(|rule| delegates_to(&facts.objects, rule)).unwrap_or_default();
+        let outcome = outcome(&way.answer, object.is_some(), is_replaced || !delegates_to.is_empty(), is_uncertain);
         let (method, url) = (request.method, url.to_owned());
         Ok(Self {
             method,
@@ -417,8 +416,14 @@ fn replacement(
 
 /// Returns whether an answer may be that of a rule that delegates: a response, of no replacement for another reason than a
 /// reference without a route.
-fn is_of_delegation(way: &Explanation, replacement: &Option<ReplacementView>) -> bool {
+fn is_of_delegation(
+    object: &ObjectKey,
+    way: &Explanation,
+    replacement: &Option<ReplacementView>,
+    instead: &[ServedEarlier],
+) -> bool {
     matches!(way.answer, ExplainedAnswer::Response { .. })
+        && !instead.iter().any(|one| one.object == *object)
         && replacement.as_ref().is_none_or(|replacement| replacement.lacks_backend)
 }
 
