@@ -337,7 +337,8 @@ fn delegation_is_reported_with_an_annotation_only_where_none_is_set() {
         }
         let deep = route("kgateway.dev/inherited-policy-priority: DeepMergePreferChild", reference);
         // The reason why the rule closes, and the difference.
-        assert_eq!(deep, [("spec.rules[0].backendRefs".to_owned(), false), (field.clone(), false)], "{reference}");
+        let annotation = "metadata.annotations[kgateway.dev/inherited-policy-priority]".to_owned();
+        assert_eq!(deep, [(annotation, false), (field.clone(), false)], "{reference}");
     }
 }
 
