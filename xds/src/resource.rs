@@ -210,9 +210,15 @@ impl Resource {
         }
     }
 
-    /// Returns the resource with the parts that its body consists of.
+    /// Returns the resource with the parts that its body consists of. The first part of a route configuration has all
+    /// fields but the virtual hosts.
     pub fn of_parts(self, parts: Vec<Arc<BodyPart>>) -> Self {
         Self { parts, ..self }
+    }
+
+    /// Returns the parts of the body; nothing if it was encoded as a whole.
+    pub fn parts(&self) -> &[Arc<BodyPart>] {
+        &self.parts
     }
 
     /// Returns the resource as a part of this delivery to a client.

@@ -103,6 +103,8 @@ pub struct Hold {
     /// Published versions without an answer yet.
     pending: BTreeMap<Slot, Vec<Arc<Resource>>>,
     refused: BTreeMap<(Slot, Version), Refusal>,
+    /// The published clusters with another version than the acknowledged one.
+    unacknowledged_clusters: BTreeSet<Arc<str>>,
     /// Resources that were refused or pardoned since the last desired configuration.
     to_publish: BTreeSet<Slot>,
     /// Refusals for reasons of Envoys' hosts.
@@ -143,8 +145,25 @@ impl Hold {
                 let stays = matches!(kind, ResourceType::Cluster | ResourceType::Secret);
                 self.refused.retain(|(refused, _), _| refused != slot || stays);
             }
+            self.compare_cluster(slot);
         }
         self.published.clone()
+    }
+
+    /// Compares the published version of a cluster with the acknowledged one, after a change of either.
+    fn compare_cluster(&mut self, (kind, name): &Slot) {
+        if *kind != ResourceType::Cluster {
+            return;
+        }
+        match self.published.get(*kind, name).is_none_or(|published| self.is_acknowledged(*kind, published)) {
+            true => self.unacknowledged_clusters.remove(name),
+            false => self.unacknowledged_clusters.insert(name.clone()),
+        };
+    }
+
+    /// Returns whether the published version of every cluster is the acknowledged one.
+    pub fn has_acknowledged_all_clusters(&self) -> bool {
+        self.unacknowledged_clusters.is_empty()
     }
 
     /// Returns the desired version, or the acknowledged one where the desired version was refused.
@@ -245,7 +264,9 @@ impl Hold {
 
     /// Restores a version that was acknowledged in an earlier run.
     pub fn restore(&mut self, kind: ResourceType, resource: Arc<Resource>) {
-        self.acknowledged.insert((kind, resource.name.clone()), resource);
+        let slot = (kind, resource.name.clone());
+        self.acknowledged.insert(slot.clone(), resource);
+        self.compare_cluster(&slot);
     }
 
     /// Sets the acknowledged version of a resource; `None` where no connected Envoy has any.
@@ -255,6 +276,7 @@ impl Hold {
             Some(resource) => drop(self.acknowledged.insert(slot.clone(), resource)),
             None => drop(self.acknowledged.remove(slot)),
         }
+        self.compare_cluster(slot);
     }
 
     /// Records that an Envoy refused a version, now or earlier; returns whether this is new.
@@ -289,6 +311,7 @@ impl Hold {
             return;
         }
         let before = self.acknowledged.insert(slot.clone(), resource.clone());
+        self.compare_cluster(&slot);
         self.learned.entry(slot).or_insert(before);
     }
 
@@ -379,7 +402,8 @@ impl Hold {
         };
         self.answers += 1;
         self.learned.remove(&slot);
-        self.acknowledged.insert(slot, answered);
+        self.acknowledged.insert(slot.clone(), answered);
+        self.compare_cluster(&slot);
         true
     }
 
@@ -539,5 +563,45 @@ mod tests {
         assert!(!hold.acknowledge(slot.clone(), other.version), "it was not offered");
         assert!(hold.acknowledge(slot.clone(), wanted.version));
         assert_eq!(hold.state(slot.0, &slot.1), Some(ResourceState::Acknowledged));
+    }
+
+    /// Numbers of a fixed sequence below a limit.
+    fn numbers() -> impl FnMut(usize) -> usize {
+        let mut state = 1_u64;
+        move |limit| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(state >> 33).unwrap_or_default() % limit
+        }
+    }
+
+    /// After any sequence of events the answer is that of a comparison of all clusters.
+    #[test]
+    fn clusters_without_an_acknowledgement_are_known_without_a_search() {
+        let names: Vec<Arc<str>> = (0..4).map(|number| format!("c{number}").into()).collect();
+        let bodies = ["one", "two", "three"];
+        let cluster =
+            |name: usize, body: usize| Arc::new(Resource::new(&*names[name], bodies[body], Origins::default()));
+        let (mut hold, mut pick, mut seen) = (Hold::default(), numbers(), BTreeSet::new());
+        let mut desired = Snapshot::default();
+        for step in 0..20_000 {
+            let resource = cluster(pick(names.len()), pick(bodies.len()));
+            let slot = (ResourceType::Cluster, resource.name.clone());
+            match pick(12) {
+                0..=2 => desired.insert(slot.0, resource),
+                3 => desired.remove(slot.0, &slot.1),
+                4 => drop(hold.refuse_by(&"node".into(), &"1".into(), &slot, resource.version, "no")),
+                5 => hold.pardon(&slot, resource.version),
+                6 => hold.learn(slot.0, &resource),
+                7 => hold.replace_acknowledged(&slot, (pick(2) == 0).then_some(resource)),
+                8 => hold.restore(slot.0, resource),
+                _ => drop(hold.acknowledge(slot, resource.version)),
+            }
+            let published = if pick(2) == 0 { hold.desire(desired.clone()) } else { hold.published.clone() };
+            let mut all = published.of(ResourceType::Cluster).values();
+            let expected = all.all(|cluster| hold.is_acknowledged(ResourceType::Cluster, cluster));
+            assert_eq!(hold.has_acknowledged_all_clusters(), expected, "step {step}");
+            seen.insert((expected, published.is_empty()));
+        }
+        assert!(seen.contains(&(true, false)) && seen.contains(&(false, false)), "{seen:?}");
     }
 }

@@ -1,6 +1,10 @@
-//! Virtual hosts of encoded route configurations, compared as bytes: an edit changes a few of thousands.
+//! Virtual hosts of encoded route configurations, compared as bytes: an edit changes a few of thousands. Parts of the body
+//! that both configurations share are not read.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
+use holdfast_xds::{BodyPart, Resource};
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 /// The number of the field `virtual_hosts` in `RouteConfiguration`.
@@ -36,7 +40,32 @@ impl<'a> EncodedFields<'a> {
 
 /// Returns a route configuration with those of its virtual hosts that another configuration does not have in the same
 /// place, counted from the begin or from the end; `None` if the two differ in another field, or cannot be decoded.
-pub fn unlike(body: &[u8], other: &[u8]) -> Option<Bytes> {
+pub fn unlike(own: &Resource, other: &Resource) -> Option<Bytes> {
+    let (own, other) = without_shared_parts(own, other);
+    unlike_of(&own, &other)
+}
+
+/// Returns the bodies of two route configurations without the hosts of parts that both have at their begin or their end.
+/// The first part stays: all fields but the hosts are in it.
+fn without_shared_parts(own: &Resource, other: &Resource) -> (Bytes, Bytes) {
+    let (Some((own_head, own_hosts)), Some((other_head, other_hosts))) =
+        (own.parts().split_first(), other.parts().split_first())
+    else {
+        return (own.body.clone(), other.body.clone());
+    };
+    let shared = |(one, two): &(&Arc<BodyPart>, &Arc<BodyPart>)| Arc::ptr_eq(one, two);
+    let first = own_hosts.iter().zip(other_hosts).take_while(shared).count();
+    let most = own_hosts.len().min(other_hosts.len()).saturating_sub(first);
+    let last = own_hosts.iter().rev().zip(other_hosts.iter().rev()).take(most).take_while(shared).count();
+    let body = |head: &Arc<BodyPart>, hosts: &[Arc<BodyPart>]| {
+        let left = hosts.get(first..hosts.len().saturating_sub(last)).unwrap_or_default();
+        let fields: Vec<&[u8]> = std::iter::once(head).chain(left).map(|part| &part.fields[..]).collect();
+        Bytes::from(fields.concat())
+    };
+    (body(own_head, own_hosts), body(other_head, other_hosts))
+}
+
+fn unlike_of(body: &[u8], other: &[u8]) -> Option<Bytes> {
     let (own, other) = (EncodedFields::of(body)?, EncodedFields::of(other)?);
     if own.others != other.others {
         return None;
@@ -54,9 +83,12 @@ pub fn unlike(body: &[u8], other: &[u8]) -> Option<Bytes> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use envoy_types::pb::envoy::config::route::v3::{RouteConfiguration, VirtualHost};
+    use holdfast_graph::Origins;
     use prost::Message;
 
-    use super::*;
+    use super::{BodyPart, Resource, without_shared_parts};
+    use bytes::Bytes;
+    use std::sync::Arc;
 
     fn configuration(name: &str, hosts: &[(&str, &str)]) -> Vec<u8> {
         let host = |(name, domain): &(&str, &str)| VirtualHost {
@@ -72,6 +104,46 @@ mod tests {
         let found = RouteConfiguration::decode(found.unwrap()).unwrap();
         assert_eq!(found.name, "one");
         found.virtual_hosts.into_iter().map(|host| host.name).collect()
+    }
+
+    fn unlike(body: &[u8], other: &[u8]) -> Option<Bytes> {
+        let of = |body: &[u8]| Resource::new("r", body.to_vec(), Origins::default());
+        super::unlike(&of(body), &of(other))
+    }
+
+    /// Two configurations in parts of two hosts, which share the parts with equal hosts.
+    #[test]
+    fn shared_parts_change_nothing() {
+        let hosts = |edited: &[usize], removed: &[usize]| -> Vec<(String, String)> {
+            let left = (0..8).filter(|number| !removed.contains(number));
+            left.map(|number| (format!("h{number}"), if edited.contains(&number) { "2" } else { "1" }.into())).collect()
+        };
+        let mut known = std::collections::BTreeMap::new();
+        let mut in_parts = |hosts: &[(String, String)]| {
+            let encoded = |hosts: &[(String, String)]| {
+                let hosts: Vec<(&str, &str)> = hosts.iter().map(|(name, domain)| (&**name, &**domain)).collect();
+                configuration("", &hosts)
+            };
+            let head = Arc::new(BodyPart::new(configuration("one", &[])));
+            let blocks = hosts.chunks(2).map(|hosts| {
+                let part = || Arc::new(BodyPart::new(encoded(hosts)));
+                known.entry(hosts.to_vec()).or_insert_with(part).clone()
+            });
+            let parts: Vec<Arc<BodyPart>> = std::iter::once(head).chain(blocks).collect();
+            let body: Vec<u8> = parts.iter().flat_map(|part| part.fields.iter().copied()).collect();
+            Resource::new("r", body, Origins::default()).of_parts(parts)
+        };
+        let before = in_parts(&hosts(&[], &[]));
+        for (edited, removed) in
+            [(&[][..], &[][..]), (&[0], &[]), (&[3, 6], &[]), (&[7], &[]), (&[], &[2, 3]), (&[4], &[0, 1]), (&[], &[5])]
+        {
+            let after = in_parts(&hosts(edited, removed));
+            for (one, two) in [(&before, &after), (&after, &before)] {
+                assert_eq!(super::unlike(one, two), unlike(&one.body, &two.body), "{edited:?} {removed:?}");
+            }
+        }
+        let (own, other) = without_shared_parts(&before, &in_parts(&hosts(&[3], &[])));
+        assert!(own.len() * 2 < before.body.len() && other.len() * 2 < before.body.len());
     }
 
     #[test]

@@ -12,7 +12,6 @@ mod held;
 mod meanwhile;
 mod secured;
 
-use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -95,12 +94,14 @@ impl Revocation<'_, '_> {
         let wanted = &self.configurations.wanted;
         let routes = everyone.of(ResourceType::Route).values();
         let differ = routes.filter(|held| wanted.get(ResourceType::Route, &held.name) != Some(held));
-        let (mut closed, has_clusters) = (Waiting::new(), LazyCell::new(|| self.has_wanted_clusters()));
+        let mut closed = Waiting::new();
+        // A route that stays as it is then has backends as secure as wanted.
+        let has_clusters = self.hold.has_acknowledged_all_clusters();
         for resource in differ.cloned().collect::<Vec<_>>() {
             let meanwhile = meanwhile::trying(self, ResourceType::Route, &resource.name);
             // What every Envoy is about to get need not be closed.
             let unlike = has_clusters.then(|| wanted.get(ResourceType::Route, &resource.name)).flatten();
-            let unlike = unlike.and_then(|wanted| hosts::unlike(&resource.body, &wanted.body));
+            let unlike = unlike.and_then(|wanted| hosts::unlike(&resource, wanted));
             if unlike.is_some_and(|unlike| close(&unlike, meanwhile, |held| self.closed(held)).is_none()) {
                 continue;
             }
@@ -119,13 +120,6 @@ impl Revocation<'_, '_> {
             }
         }
         closed
-    }
-
-    /// Checks whether Envoys have acknowledged every wanted cluster: then a route that stays as it is has backends as
-    /// secure as wanted.
-    fn has_wanted_clusters(&self) -> bool {
-        let mut clusters = self.configurations.wanted.of(ResourceType::Cluster).values();
-        clusters.all(|cluster| self.hold.is_acknowledged(ResourceType::Cluster, cluster))
     }
 
     /// Returns the older configuration of an outlier, with everything closed that must no longer be served.
