@@ -9,13 +9,14 @@ use crate::apis::Body;
 
 /// Prefixes of the annotations that are read: settings of Holdfast, those of HTTPProxies and policies, and those of other
 /// gateways that are reported.
-const ANNOTATION_PREFIXES: [&str; 6] = [
+const ANNOTATION_PREFIXES: [&str; 7] = [
     "holdfast.dev/",
     "projectcontour.io/",
     "contour.heptio.com/",
     "kubernetes.io/ingress.",
     "ingress.kubernetes.io/force-ssl-redirect",
     "kgateway.dev/",
+    "delegation.kgateway.dev/",
 ];
 
 /// The metadata that decisions depend on, without `managedFields`, owner references and the like.
@@ -111,4 +112,36 @@ pub struct Age {
     incarnation: u64,
     namespace: Arc<str>,
     name: Arc<str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use holdfast_graph::ObjectKey;
+
+    use super::*;
+    use crate::apis::Body;
+
+    #[test]
+    fn an_edit_of_an_annotation_that_is_read_is_a_change() {
+        let of = |annotation: &str, value: &str| Object {
+            key: ObjectKey::new("g", "K", "ns", "n"),
+            metadata: Metadata {
+                annotations: Arc::new([(annotation.to_owned(), value.to_owned())].into()),
+                ..Metadata::default()
+            },
+            body: Body::Namespace,
+            source: None,
+        };
+        for (name, is_read) in [
+            ("kgateway.dev/inherited-policy-priority", true),
+            ("delegation.kgateway.dev/inherited-policy-priority", true),
+            ("delegation.kgateway.dev/inherit-parent-matcher", true),
+            ("projectcontour.io/response-timeout", true),
+            ("kubectl.kubernetes.io/last-applied-configuration", false),
+        ] {
+            assert_ne!(of(name, "a").same_content(&of(name, "b")), is_read, "{name}");
+        }
+    }
 }

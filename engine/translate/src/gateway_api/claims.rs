@@ -28,6 +28,14 @@ pub(crate) fn written(object: &Object) -> Option<(&[ParentRef], &[Arc<str>])> {
 
 /// Computes the claims of a route; `None` where the route is deleted.
 pub(crate) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<Claims> {
+    let mut claims = of_itself(key, settings, reader)?;
+    let object = reader.object(key)?;
+    claims.faults.extend(delegation::label_without_effect(object, settings, reader));
+    Some(claims)
+}
+
+/// Computes the claims of a route without the reports about what other routes claim.
+pub(super) fn of_itself(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<Claims> {
     let object = reader.object(key)?;
     let (parents, hostnames) = written(object)?;
     let mut claims = Claims::default();

@@ -14,7 +14,7 @@ use holdfast_envoy::model::containment::RequestSet;
 use holdfast_envoy::model::{Match, Precedence};
 use holdfast_graph::{ObjectKey, Role};
 
-use super::super::claims::claims;
+use super::super::claims;
 use super::super::today::DesiredClaims;
 use super::super::{http, rule};
 use super::given::{self, PreparedMatches};
@@ -202,7 +202,7 @@ impl<'w, 'a> DelegationWalk<'w, 'a> {
         if is_attached(&**route) {
             // The edges of these claims belong to the other route.
             let edges = self.reader.edges.len();
-            let claims = claims(&object.key, self.settings, self.reader);
+            let claims = claims::of_itself(&object.key, self.settings, self.reader);
             self.reader.edges.truncate(edges);
             let is_anothers = claims.as_ref().is_some_and(|claims| claims.anothers);
             let claims = claims.filter(|_| !is_anothers);

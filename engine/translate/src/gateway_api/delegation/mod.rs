@@ -203,9 +203,6 @@ pub(super) fn below(
     let before = faults.len();
     let above = if is_attached { RoutesAbove::default() } else { children::of(object, settings, reader, faults) };
     let mut below = ClaimedDelegations { is_anothers: above.is_anothers, ..ClaimedDelegations::default() };
-    if is_attached {
-        faults.extend(label_without_effect(object, settings, reader));
-    }
     for (index, reference) in route.parents.iter().enumerate().filter(|(_, reference)| names_route(reference)) {
         below.references.insert(index);
         let namespace = reference.namespace.as_deref().unwrap_or(&object.key.namespace);
@@ -224,10 +221,10 @@ pub(super) fn below(
                 below.is_anothers = true;
                 continue;
             }
-            let message = format!(
-                "HTTPRoute {name} has no rule that delegates to this route, or is not attached to a Gateway itself: \
-                 the route is not served below it"
-            );
+            let idle = above.idle.as_ref().filter(|(idle, _)| *idle == named);
+            let why = idle
+                .map_or("has no rule that delegates to this route, or is not attached to a Gateway itself", |it| it.1);
+            let message = format!("HTTPRoute {name} {why}: the route is not served below it");
             (Class::Referential, "NoMatchingParent", message)
         } else {
             let message = format!("HTTPRoute {name} {}: the route is not served below it", reader.lacking(&named));
@@ -301,8 +298,13 @@ fn reference_to(object: &Object, above: &ObjectKey) -> (ParentRef, Option<usize>
     (reference, index)
 }
 
-/// Returns the fault of a label by which an HTTPRoute selects a route that is attached to Gateways.
-fn label_without_effect(object: &Object, settings: &Settings, reader: &mut Reader<'_>) -> Option<Fault> {
+/// Returns the fault of a label by which an HTTPRoute selects a route that is attached to Gateways. It depends on the
+/// claims of the routes above, which must not depend on it: routes with one label can select each other.
+pub(super) fn label_without_effect(object: &Object, settings: &Settings, reader: &mut Reader<'_>) -> Option<Fault> {
+    let Body::HttpRoute(route) = &object.body else { return None };
+    if !is_attached(&**route) {
+        return None;
+    }
     let above = children::selecting_by_label(object, settings, reader)?;
     let message = format!(
         "HTTPRoute {} selects this route by the label, but a route with a Gateway or ListenerSet among its parents is \
