@@ -53,10 +53,7 @@ fn without_shared_parts(own: &Resource, other: &Resource) -> (Bytes, Bytes) {
     else {
         return (own.body.clone(), other.body.clone());
     };
-    let shared = |(one, two): &(&Arc<BodyPart>, &Arc<BodyPart>)| Arc::ptr_eq(one, two);
-    let first = own_hosts.iter().zip(other_hosts).take_while(shared).count();
-    let most = own_hosts.len().min(other_hosts.len()).saturating_sub(first);
-    let last = own_hosts.iter().rev().zip(other_hosts.iter().rev()).take(most).take_while(shared).count();
+    let (first, last) = common_ends(own_hosts, other_hosts, Arc::ptr_eq);
     let body = |head: &Arc<BodyPart>, hosts: &[Arc<BodyPart>]| {
         let left = hosts.get(first..hosts.len().saturating_sub(last)).unwrap_or_default();
         let fields: Vec<&[u8]> = std::iter::once(head).chain(left).map(|part| &part.fields[..]).collect();
@@ -70,25 +67,32 @@ fn unlike_of(body: &[u8], other: &[u8]) -> Option<Bytes> {
     if own.others != other.others {
         return None;
     }
-    let same = |(one, two): &(&&[u8], &&[u8])| one == two;
-    let first = own.hosts.iter().zip(&other.hosts).take_while(same).count();
-    let left = |hosts: &[&[u8]]| hosts.len().saturating_sub(first);
-    let most = left(&own.hosts).min(left(&other.hosts));
-    let last = own.hosts.iter().rev().zip(other.hosts.iter().rev()).take(most).take_while(same).count();
+    let (first, last) = common_ends(&own.hosts, &other.hosts, |one, two| one == two);
     let unlike = own.hosts.get(first..own.hosts.len().saturating_sub(last)).unwrap_or_default();
     Some(own.others.iter().chain(unlike).copied().collect::<Vec<_>>().concat().into())
+}
+
+/// Returns how many elements two lists have in common at their begin, and of the rest at their end.
+fn common_ends<T>(own: &[T], other: &[T], is_same: impl Fn(&T, &T) -> bool) -> (usize, usize) {
+    let same = |(one, two): &(&T, &T)| is_same(one, two);
+    let first = own.iter().zip(other).take_while(same).count();
+    let most = own.len().min(other.len()).saturating_sub(first);
+    (first, own.iter().rev().zip(other.iter().rev()).take(most).take_while(same).count())
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use bytes::Bytes;
     use envoy_types::pb::envoy::config::route::v3::{RouteConfiguration, VirtualHost};
     use holdfast_graph::Origins;
+    use holdfast_xds::{BodyPart, Resource};
     use prost::Message;
 
-    use super::{BodyPart, Resource, without_shared_parts};
-    use bytes::Bytes;
-    use std::sync::Arc;
+    use super::without_shared_parts;
 
     fn configuration(name: &str, hosts: &[(&str, &str)]) -> Vec<u8> {
         let host = |(name, domain): &(&str, &str)| VirtualHost {
@@ -118,7 +122,7 @@ mod tests {
             let left = (0..8).filter(|number| !removed.contains(number));
             left.map(|number| (format!("h{number}"), if edited.contains(&number) { "2" } else { "1" }.into())).collect()
         };
-        let mut known = std::collections::BTreeMap::new();
+        let mut known = BTreeMap::new();
         let mut in_parts = |hosts: &[(String, String)]| {
             let encoded = |hosts: &[(String, String)]| {
                 let hosts: Vec<(&str, &str)> = hosts.iter().map(|(name, domain)| (&**name, &**domain)).collect();
