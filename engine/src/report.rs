@@ -27,6 +27,7 @@ use std::sync::Arc;
 pub use delegated::{DelegatedRoutes, PoliciesByField, RoutePosition};
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::apis::gateway::route::PARENTS_MAX;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, without_field};
 use holdfast_api::object::Object;
@@ -342,7 +343,7 @@ impl Engine {
             let is_before = |at: usize, other: &Parent| rank(at, other) < rank(*index, parent);
             parent.is_route() && others.any(|(at, other)| other.reference == parent.reference && is_before(at, other))
         };
-        let own = plan.parents.iter().enumerate().filter(|entry| !is_known(entry));
+        let own = plan.parents.iter().enumerate().filter(|entry| !is_known(entry)).take(PARENTS_MAX);
         let parents = own.filter_map(|(index, parent)| {
             let ParentConditions { accepted, mut others } = conditions_at_parent(self, report, key, plan, index)?;
             let listeners: BTreeSet<ListenerId> = parent.attachments.iter().map(|at| at.listener.clone()).collect();

@@ -11,8 +11,9 @@ use holdfast_api::status::{Condition, FALLBACK_CONDITION};
 use holdfast_check::time::Moment;
 use holdfast_fallback::derive::Broken;
 use holdfast_fallback::served_state::speaking;
-use holdfast_fallback::view::{FallbackReport, Identity};
+use holdfast_fallback::view::{BackfilledObject, FallbackReport, Identity};
 use holdfast_graph::{Detected, Node, ObjectKey, Step};
+use holdfast_translate::claims::Parent;
 use holdfast_translate::route::RoutePlan;
 
 use super::survey::field;
@@ -41,7 +42,9 @@ pub(crate) fn conditions_at_parent(
     let desired = plan.parents.get(parent)?;
     let as_desired = ParentConditions { accepted: desired.accepted.clone(), others: plan.conditions.clone() };
     let name = desired.gateway.namespaced_name();
-    let Some(condition) = condition(report, key, &name) else { return Some(as_desired) };
+    let Some(condition) = condition(report, key, &name) else {
+        return Some(below_earlier(engine, report, key, desired).into_iter().fold(as_desired, ParentConditions::with));
+    };
     if condition.reason == "Backfilled" {
         return Some(backfilled(engine, key, plan, &name, as_desired, condition));
     }
@@ -68,6 +71,39 @@ pub(crate) fn conditions_at_parent(
         None => others.push(condition),
     }
     Some(ParentConditions { accepted, others })
+}
+
+impl ParentConditions {
+    fn with(mut self, condition: Condition) -> Self {
+        self.others.push(condition);
+        self
+    }
+}
+
+/// Returns the condition `holdfast.dev/Fallback` of a route that is served in its desired version, below an earlier version
+/// of an HTTPRoute above; `None` if the desired versions serve it there.
+fn below_earlier(engine: &Engine, report: &FallbackReport, key: &ObjectKey, desired: &Parent) -> Option<Condition> {
+    if !desired.is_route() || desired.accepted.status == "True" {
+        return None;
+    }
+    let scopes = speaking(engine.scopes.of(&desired.gateway.namespaced_name()));
+    let served = scopes.filter_map(|scope| engine.translator.served_route(&scope.id.fleet, key));
+    let delegated = served.flat_map(|plan| &plan.routes).filter_map(|rendered| rendered.delegated());
+    let here = delegated.filter(|of| of.places.iter().any(|(gateway, ..)| *gateway == desired.gateway));
+    let above: BTreeSet<&ObjectKey> = here.flat_map(|of| &of.chain).map(|(above, _)| above).collect();
+    let earlier = report.backfilled_objects.iter().filter(|known| above.iter().any(|above| known.object.is(above)));
+    let earlier: BTreeSet<String> = earlier.map(below_version).collect();
+    (!earlier.is_empty()).then(|| {
+        let message = format!("served below {}", earlier.into_iter().collect::<Vec<_>>().join(" and "));
+        Condition::new(FALLBACK_CONDITION, true, "Backfilled", message)
+    })
+}
+
+/// Returns `generation 4 of HTTPRoute infra/top (last valid, since …)`.
+fn below_version(backfilled: &BackfilledObject) -> String {
+    let BackfilledObject { object, served_generation, served_since, .. } = backfilled;
+    let name = object.key().namespaced_name();
+    format!("generation {served_generation} of {} {name} (last valid, since {served_since})", object.kind)
 }
 
 /// Returns the conditions of a route with its last valid version served. The faults of the desired version stay

@@ -6,9 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::Body;
 use holdfast_api::object::Object;
 use holdfast_graph::ObjectKey;
 
+use crate::outcome::delegation::{RouteSelection, selections};
 use crate::outcome::policy::PolicyPlan;
 
 /// How a closed unit is answered.
@@ -62,6 +64,14 @@ impl Overlay {
     /// Returns whether the object is read in another version, or as missing.
     pub fn alters(&self, key: &ObjectKey) -> bool {
         self.objects.contains_key(key) || self.hidden.contains(key)
+    }
+
+    /// Returns whether an HTTPRoute delegates to the routes of a selection, in the version in which it is read.
+    pub(crate) fn delegates_to(&self, selection: &RouteSelection) -> bool {
+        self.objects.iter().any(|(key, object)| match &object.body {
+            Body::HttpRoute(route) => selections(route, &key.namespace).any(|one| one == *selection),
+            _ => false,
+        })
     }
 
     /// Returns whether the object is served differently under the two overlays.

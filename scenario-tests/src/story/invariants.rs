@@ -126,6 +126,30 @@ fn endpoints(envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
     }
 }
 
+/// Returns the objects of which a step is reported, and those below them, as the names of their routes begin: a route
+/// below an HTTPRoute is where the served version of that one has it.
+fn reported(scope: &ScopeSeen, routes: &BTreeSet<&String>) -> BTreeSet<String> {
+    let steps = scope.decided.iter().filter(|(_, decided)| decided.step != Step::Current).map(|(node, _)| &node.key);
+    let mut all: BTreeSet<String> =
+        steps.map(|key| format!("{}/{}", key.kind.to_ascii_lowercase(), key.namespaced_name())).collect();
+    let parts = |route: &str| route.split('/').map(str::to_owned).collect::<Vec<_>>();
+    loop {
+        let before = all.len();
+        for route in routes.iter().map(|route| parts(route)) {
+            let is_reported = route.windows(3).any(|part| match part {
+                [word, namespace, name] => word == "below" && all.contains(&format!("httproute/{namespace}/{name}")),
+                _ => false,
+            });
+            if let Some(own) = route.get(..3).filter(|_| is_reported) {
+                all.insert(own.join("/"));
+            }
+        }
+        if all.len() == before {
+            return all;
+        }
+    }
+}
+
 /// Checks that each deviation from the desired configuration is reported: as a step of its object, as a held resource,
 /// or as an outlier Envoy.
 fn accounted(
@@ -153,13 +177,9 @@ fn accounted(
         let has = envoy.taken.get(&(ResourceType::Route, name.clone()));
         let has = has.map(|resource| routes(&resource.body)).unwrap_or_default();
         let routes: BTreeSet<&String> = should.keys().chain(has.keys()).collect();
+        let reported = reported(scope, &routes);
         for route in routes.into_iter().filter(|route| should.get(*route) != has.get(*route)) {
-            let reported = scope.decided.iter().any(|(node, decided)| {
-                let name = node.key.namespaced_name();
-                let is_own = route.starts_with(&format!("{}/{name}/", node.key.kind.to_ascii_lowercase()));
-                // A route below an HTTPRoute is where the served version of that one has it.
-                decided.step != Step::Current && (is_own || route.contains(&format!("/below/{name}/")))
-            });
+            let reported = reported.iter().any(|object| route.starts_with(&format!("{object}/")));
             // A route may also differ because of an object that it depends on.
             let dependant = scope
                 .decided

@@ -183,5 +183,6 @@ fn routes(overlay: &Overlay, world: &World<'_>) -> BTreeSet<ObjectKey> {
         // Routes also read the HTTPRoutes that delegate to them.
         routes.extend(world.translator.routes_reading(key).into_iter().filter(is_route));
     }
+    routes.extend(overlay.objects.values().flat_map(|version| world.translator.routes_below(version)));
     routes
 }

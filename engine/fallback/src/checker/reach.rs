@@ -4,6 +4,7 @@
 //! specification.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::references::ParentRef;
@@ -11,6 +12,7 @@ use holdfast_api::apis::{Body, kinds, scheme};
 use holdfast_api::object::Object;
 use holdfast_envoy::model::table::TableName;
 use holdfast_graph::ObjectKey;
+use holdfast_translate::claims::ListenerId;
 use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::listener::{ListenerPlan, ListenerState, Namespaces};
 use holdfast_translate::overlay::Overlay;
@@ -53,22 +55,31 @@ pub(super) fn check(
             found.push(Objection::whole(key, About::Reach, why));
         }
     }
-    // If routes of both kinds claim a host, the older one owns it. The desired version must own it as well.
-    if let Some(desired) = world.translator.route(key) {
-        let listeners = |plan: &RoutePlan| -> BTreeSet<_> {
-            let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
-            let own = attachments.filter(|attachment| attachment.hosts.len() > attachment.lent.len());
-            own.map(|attachment| attachment.listener.clone()).collect()
-        };
-        for listener in listeners(plan).difference(&listeners(desired)) {
-            let why = format!(
-                "it would be attached to listener {}, to which the desired version is not attached",
-                listener.name
-            );
-            found.push(Objection::whole(key, About::Reach, why));
-        }
-    }
+    found.extend(foreign_listeners(key, plan, &tops, world));
     found
+}
+
+/// Returns objections to listeners to which neither the desired version of a route is attached, nor the desired version
+/// of a route at the top of those that delegate to it. If routes of both kinds claim a host, the older one owns it, and
+/// the desired version must own it as well.
+fn foreign_listeners(key: &ObjectKey, plan: &RoutePlan, tops: &[&Arc<Object>], world: &World<'_>) -> Vec<Objection> {
+    let Some(desired) = world.translator.route(key) else { return Vec::new() };
+    let above = tops.iter().filter_map(|top| world.translator.route(&top.key));
+    let of_desired: BTreeSet<&ListenerId> = above.chain([desired]).flat_map(|plan| owned_listeners(plan)).collect();
+    let foreign = owned_listeners(plan).filter(|listener| !of_desired.contains(listener));
+    let objection = |listener: &ListenerId| {
+        let why =
+            format!("it would be attached to listener {}, to which the desired version is not attached", listener.name);
+        Objection::whole(key, About::Reach, why)
+    };
+    foreign.map(objection).collect()
+}
+
+/// Returns the listeners with a host that a route claims itself.
+fn owned_listeners(plan: &RoutePlan) -> impl Iterator<Item = &ListenerId> {
+    let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
+    let own = attachments.filter(|attachment| attachment.hosts.len() > attachment.lent.len());
+    own.map(|attachment| &attachment.listener)
 }
 
 /// Returns the tables of a Gateway that have routes.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::http_route::HttpRule;
 use holdfast_api::apis::gateway::references::BackendRef;
-use holdfast_api::apis::gateway::route::{GatewayRoute, RouteRule as _, RuleEntry};
+use holdfast_api::apis::gateway::route::{GatewayRoute, RuleEntry};
 use holdfast_api::apis::kinds;
 use holdfast_envoy::model::{Match, Precedence};
 use holdfast_graph::ObjectKey;
@@ -126,14 +126,11 @@ pub struct Delegated {
     pub policies: (BTreeSet<ObjectKey>, PolicyOrigins),
 }
 
-/// Returns the selections that the rules of a route delegate to.
+/// Returns the selections that the rules of a route delegate to. A rule that cannot be read has those of its readable
+/// references.
 pub fn selections<'r>(
     route: &'r GatewayRoute<HttpRule>,
     namespace: &'r Arc<str>,
 ) -> impl Iterator<Item = RouteSelection> + use<'r> {
-    let rules = route.rules.iter().filter_map(|entry| match entry {
-        RuleEntry::Decoded(rule) => Some(rule),
-        RuleEntry::Broken { .. } => None,
-    });
-    rules.flat_map(HttpRule::backends).filter_map(|reference| RouteSelection::of(reference, namespace))
+    route.rules.iter().flat_map(RuleEntry::backends).filter_map(|reference| RouteSelection::of(reference, namespace))
 }

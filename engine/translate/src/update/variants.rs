@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::kinds;
+use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_graph::ObjectKey;
@@ -17,6 +18,7 @@ use crate::assembly::endpoints;
 use crate::assembly::fleet::FleetId;
 use crate::gateway_api::gateway::{self, Outcome};
 use crate::gateway_api::{claims, route};
+use crate::outcome::delegation::selections;
 use crate::outcome::policy::is_policy;
 use crate::outcome::route::RoutePlan;
 use crate::overlay::{ClosedSections, Overlay};
@@ -115,14 +117,18 @@ impl Translator {
         if before.policies != overlay.policies {
             self.units.schedule(Unit::LevelsVariant(id.clone()));
         }
+        let overlay = Arc::new(overlay);
         if overlay.is_empty() {
             self.variants.overlays.remove(id);
         } else {
-            self.variants.overlays.insert(id.clone(), Arc::new(overlay));
+            self.variants.overlays.insert(id.clone(), overlay.clone());
         }
         self.units.schedule(Unit::GatewayVariant(id.clone()));
         for key in changed {
-            for route in self.routes_reading(&key) {
+            let versions = [before.objects.get(&key), overlay.objects.get(&key)].into_iter().flatten();
+            let mut routes = self.routes_reading(&key);
+            routes.extend(versions.flat_map(|version| self.routes_below(version)));
+            for route in routes {
                 self.units.schedule(Unit::RouteVariant(id.clone(), route));
             }
             // Ports of a Service without a readable desired version.
@@ -149,6 +155,19 @@ impl Translator {
             Unit::Host(route) | Unit::Claims(route) | Unit::Route(route) | Unit::RouteVariant(_, route) => {
                 Some(route.clone())
             }
+            _ => None,
+        });
+        routes.collect()
+    }
+
+    /// Returns the routes that a version of an HTTPRoute may delegate to. They do not read the HTTPRoute if the references
+    /// of its desired version cannot be read.
+    pub fn routes_below(&self, object: &Object) -> BTreeSet<ObjectKey> {
+        let Body::HttpRoute(route) = &object.body else { return BTreeSet::new() };
+        let selections = selections(route, &object.key.namespace).map(Input::Delegating);
+        let readers = selections.flat_map(|selection| self.units.readers(&selection).collect::<Vec<_>>());
+        let routes = readers.filter_map(|unit| match unit {
+            Unit::Claims(route) => Some(route.clone()),
             _ => None,
         });
         routes.collect()
@@ -185,6 +204,7 @@ impl Translator {
                         || (httpproxy::is_proxy(key) && overlay.closed.contains_key(key))
                 }
                 Input::Outcome(key) => overlay.policies.contains_key(key),
+                Input::Delegating(selection) => overlay.delegates_to(selection),
                 _ => false,
             })
     }

@@ -61,6 +61,8 @@ pub enum RuleEntry<R> {
         why: Arc<str>,
         /// The fields that protect the rule; other fields have no meaning here. Unset where these fields cannot be read.
         guards: Option<Box<R>>,
+        /// The references to backends that can be read.
+        backends: Vec<BackendRef>,
     },
 }
 
@@ -71,6 +73,14 @@ impl<R: RouteRule> RuleEntry<R> {
         match self {
             RuleEntry::Decoded(rule) => rule.name(),
             RuleEntry::Broken { name, .. } => name.as_deref(),
+        }
+    }
+
+    /// Returns the references to backends, as far as they can be read.
+    pub fn backends(&self) -> &[BackendRef] {
+        match self {
+            RuleEntry::Decoded(rule) => rule.backends(),
+            RuleEntry::Broken { backends, .. } => backends,
         }
     }
 
@@ -126,6 +136,7 @@ impl<R: RouteRule> GatewayRoute<R> {
             is_lost: entry.is_lost(),
             why: why.clone(),
             guards: entry.guards().cloned().map(Box::new),
+            backends: entry.backends().to_vec(),
         };
         Self {
             parents: self.parents.clone(),
@@ -318,8 +329,7 @@ fn rules_of<R: RouteRule>(value: Option<Value>, found: &mut Found) -> Option<Vec
         } else if left > 0 {
             // The rule is not served, but its requests are answered: they must not fall to a broader rule.
             let matches = first_matches(&value, &mut left);
-            let (name, guards) = (name_of(&value), guards(&value));
-            rules.push(RuleEntry::Broken { name, matches, is_lost: false, why: too_many_rules().into(), guards });
+            rules.push(broken(&value, (matches, false), too_many_rules().into()));
         }
     }
     let why = match (over, rules.is_empty()) {
@@ -333,7 +343,8 @@ fn rules_of<R: RouteRule>(value: Option<Value>, found: &mut Found) -> Option<Vec
     found.invalid("spec.rules", &why);
     // An empty list has no field that protects; rules over the limit are not read.
     let guards = if over { None } else { guards(&Value::Object(serde_json::Map::new())) };
-    rules.push(RuleEntry::Broken { name: None, matches: Vec::new(), is_lost: false, why: why.into(), guards });
+    let (matches, backends) = (Vec::new(), Vec::new());
+    rules.push(RuleEntry::Broken { name: None, matches, is_lost: false, why: why.into(), guards, backends });
     Some(rules)
 }
 
@@ -381,8 +392,20 @@ fn readable_matches<R: RouteRule>(rule: &Value) -> (Vec<Value>, bool) {
     }
 }
 
+/// Returns a rule that cannot be served, with the parts that can be read. `matches`: its matches, and whether a part of
+/// them cannot be read.
+fn broken<R: RouteRule>(rule: &Value, (matches, is_lost): (Vec<Value>, bool), why: Arc<str>) -> RuleEntry<R> {
+    let (name, guards, backends) = (name_of(rule), guards(rule), readable_backends(rule));
+    RuleEntry::Broken { name, matches, is_lost, why, guards, backends }
+}
+
+/// Returns the references to backends of a rule that can be read.
+fn readable_backends(rule: &Value) -> Vec<BackendRef> {
+    let written = rule.get("backendRefs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    written.iter().filter_map(|reference| typed::read(reference).result.ok()).collect()
+}
+
 fn rule_of<R: RouteRule>(value: Value, field: &str, left: &mut usize, found: &mut Found) -> RuleEntry<R> {
-    let name = name_of(&value);
     let written = value.get(MATCHES).and_then(Value::as_array).map_or(1, Vec::len);
     if written > MATCHES_PER_RULE_MAX || written > *left {
         let why = format!(
@@ -390,16 +413,12 @@ fn rule_of<R: RouteRule>(value: Value, field: &str, left: &mut usize, found: &mu
              {MATCHES_MAX}; split the route"
         );
         found.invalid(format!("{field}.matches"), &why);
-        let (matches, guards) = (first_matches(&value, left), guards(&value));
-        return RuleEntry::Broken { name, matches, is_lost: false, why: why.into(), guards };
+        return broken(&value, (first_matches(&value, left), false), why.into());
     }
     *left -= written;
     match found.typed::<R>(field, &value) {
         // Cloning drops the spare capacity that decoding leaves in every list.
         Some(rule) => RuleEntry::Decoded(rule.clone()),
-        None => {
-            let (matches, is_lost) = readable_matches::<R>(&value);
-            RuleEntry::Broken { name, matches, is_lost, why: found.why().into(), guards: guards(&value) }
-        }
+        None => broken(&value, readable_matches::<R>(&value), found.why().into()),
     }
 }

@@ -39,8 +39,49 @@ pub(super) struct RoutesAbove {
     pub(super) refused: Vec<RouteDelegation>,
     /// Whether the route is below HTTPRoutes of other controllers only.
     pub(super) is_anothers: bool,
-    /// The first HTTPRoute that selects the route and gives it no requests, with the reason.
-    pub(super) idle: Option<(ObjectKey, &'static str)>,
+    /// The HTTPRoutes that select the route and give it no requests: those of its namespace first, then by age.
+    pub(super) idle: Vec<IdleAbove>,
+}
+
+/// An HTTPRoute that selects a route and gives it no requests.
+pub(super) struct IdleAbove {
+    pub(super) key: ObjectKey,
+    /// The rule that keeps the requests; unset if the HTTPRoute is attached to no Gateway that is served.
+    closed: Option<ClosedAbove>,
+}
+
+impl IdleAbove {
+    /// Returns the reason, as the rest of a sentence about this HTTPRoute.
+    pub(super) fn why(&self) -> String {
+        match &self.closed {
+            None => "is attached to no Gateway that is served".to_owned(),
+            Some(closed) if closed.above == self.key => {
+                "has no rule for it that can delegate (see the status there)".to_owned()
+            }
+            Some(closed) => {
+                format!("gets no requests itself (see the status of HTTPRoute {})", closed.above.namespaced_name())
+            }
+        }
+    }
+
+    /// Returns the HTTPRoute to edit; `None` if it is unknown.
+    pub(super) fn cause(&self) -> Option<&ObjectKey> {
+        self.closed.as_ref().map(|closed| &closed.above)
+    }
+
+    /// Returns the Gateways at which the route would be served.
+    pub(super) fn parents(&self) -> &[Parent] {
+        self.closed.as_ref().map_or(&[], |closed| &closed.parents)
+    }
+}
+
+/// An HTTPRoute that is attached to Gateways, or below HTTPRoutes that are, and gives no requests to a route that it
+/// selects.
+#[derive(Clone)]
+struct ClosedAbove {
+    above: ObjectKey,
+    /// Its parents.
+    parents: Vec<Parent>,
 }
 
 /// Returns what is above a route, and reports what is left out.
@@ -54,8 +95,9 @@ pub(super) fn of(
     let key = &object.key;
     let mut walk = DelegationWalk::new(key, 0, settings, reader);
     let mut above = RoutesAbove::default();
-    (above.delegations, above.is_anothers) = walk.above(object, route);
-    above.idle = walk.idle.take();
+    let found = walk.above(object, route);
+    (above.delegations, above.is_anothers) = (found.delegations, found.is_anothers);
+    above.idle = std::mem::take(&mut walk.idle);
     walk.report(object, faults);
     if let Some((field, message)) = unserved(object).filter(|_| !above.delegations.is_empty()) {
         faults.push(Fault::new(key, Class::Invalid, field, "UnsupportedValue", message));
@@ -70,27 +112,26 @@ pub(super) fn of(
     above
 }
 
-/// The controllers of the Gateways above a route that delegates.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// The Gateways above a route that delegates.
 pub(super) enum GatewaysAbove {
-    /// Some are served.
-    Served,
+    /// Some are served: the parents of the routes at the top.
+    Served(Vec<Parent>),
     /// All belong to other controllers.
     Anothers,
     /// There are none.
     Unattached,
 }
 
-/// Returns the controllers of the Gateways above a route that is above another one.
+/// Returns the Gateways above a route that is above another one.
 pub(super) fn gateways_above(
     above: &Object,
     below: &ObjectKey,
     settings: &Settings,
     reader: &mut Reader<'_>,
 ) -> GatewaysAbove {
-    let (bases, is_anothers) = DelegationWalk::new(below, ABOVE_MAX, settings, reader).bases(above);
-    match (bases.is_empty(), is_anothers) {
-        (false, _) => GatewaysAbove::Served,
+    let bases = DelegationWalk::new(below, ABOVE_MAX, settings, reader).bases(above);
+    match (bases.served.is_empty(), bases.is_anothers) {
+        (false, _) => GatewaysAbove::Served(bases.served.into_iter().flat_map(|base| base.parents).collect()),
         (true, true) => GatewaysAbove::Anothers,
         (true, false) => GatewaysAbove::Unattached,
     }
@@ -110,7 +151,8 @@ pub(super) fn selecting_by_label(object: &Object, settings: &Settings, reader: &
     });
     all.sort_by_cached_key(|above| (above.key.namespace != object.key.namespace, above.age()));
     let mut all = all.into_iter().take(ABOVE_MAX);
-    let found = all.find(|above| gateways_above(above, &object.key, settings, reader) == GatewaysAbove::Served);
+    let found =
+        all.find(|above| matches!(gateways_above(above, &object.key, settings, reader), GatewaysAbove::Served(_)));
     found.map(|above| above.key.clone())
 }
 
@@ -124,8 +166,28 @@ struct DelegationWalk<'w, 'a> {
     cycle: Option<Vec<ObjectKey>>,
     is_deep: bool,
     is_many: bool,
-    /// The first HTTPRoute that selects the route at the beginning and gives it nothing.
-    idle: Option<(ObjectKey, &'static str)>,
+    /// The HTTPRoutes that select the route at the beginning and give it nothing.
+    idle: Vec<IdleAbove>,
+}
+
+/// What a route has from the HTTPRoutes above it.
+#[derive(Default)]
+struct FoundAbove {
+    delegations: Vec<RouteDelegation>,
+    /// The first HTTPRoute that keeps requests from it.
+    closed: Option<ClosedAbove>,
+    /// Whether all that delegate to it belong to other controllers.
+    is_anothers: bool,
+}
+
+/// What a route has from its Gateways, or from the HTTPRoutes above it.
+#[derive(Default)]
+struct FoundBases {
+    served: Vec<DelegatingBase>,
+    /// The first HTTPRoute, this one or one above it, that keeps requests from it.
+    closed: Option<ClosedAbove>,
+    /// Whether all of these belong to other controllers.
+    is_anothers: bool,
 }
 
 /// What a delegating route has itself.
@@ -139,13 +201,12 @@ struct DelegatingBase {
 impl<'w, 'a> DelegationWalk<'w, 'a> {
     fn new(start: &ObjectKey, left: usize, settings: &'w Settings, reader: &'w mut Reader<'a>) -> Self {
         let chain = vec![start.clone()];
-        Self { settings, reader, chain, left, cycle: None, is_deep: false, is_many: false, idle: None }
+        Self { settings, reader, chain, left, cycle: None, is_deep: false, is_many: false, idle: Vec::new() }
     }
 
-    /// Returns the matches that delegate to a route, and whether all that do so belong to other controllers. Routes of
-    /// others cannot displace what is above it already: each route above has its own share of the limits, and those of its
-    /// namespace and the older ones come first.
-    fn above(&mut self, object: &Object, route: &GatewayRoute<HttpRule>) -> (Vec<RouteDelegation>, bool) {
+    /// Returns the matches that delegate to a route. Routes of others cannot displace what is above it already: each route
+    /// above has its own share of the limits, and those of its namespace and the older ones come first.
+    fn above(&mut self, object: &Object, route: &GatewayRoute<HttpRule>) -> FoundAbove {
         let is_start = self.chain.len() == 1;
         let all = self.reader.delegating(object);
         let accepted = all.into_iter().filter(|key| accepts(object, route, key));
@@ -154,7 +215,7 @@ impl<'w, 'a> DelegationWalk<'w, 'a> {
         self.is_many |= all.len() > ABOVE_MAX;
         all.truncate(ABOVE_MAX);
         let share = (ABOVE_MAX / all.len().max(1)).max(DEPTH_MAX);
-        let (mut found, mut is_full, mut is_anothers) = (Vec::new(), false, false);
+        let (mut found, mut is_full) = (FoundAbove::default(), false);
         for above in all {
             if self.chain.contains(&above.key) {
                 // A cycle further above is reported at its members.
@@ -174,61 +235,66 @@ impl<'w, 'a> DelegationWalk<'w, 'a> {
             if is_full {
                 continue;
             }
-            let (bases, is_above_anothers) = self.bases(above);
-            is_anothers |= is_above_anothers;
+            let bases = self.bases(above);
+            found.is_anothers |= bases.is_anothers;
             let desired = self.reader.replaced(&above.key).map(|desired| &**desired);
-            let (more, is_cut) = delegations(object, (above, desired), &bases, self.settings);
-            if is_start && more.is_empty() {
-                let why = match bases.is_empty() {
-                    true => "is attached to no Gateway that is served",
-                    false => "has no rule for it that can delegate (see the status there)",
-                };
-                self.idle.get_or_insert_with(|| (above.key.clone(), why));
+            let (more, is_cut) = delegations(object, (above, desired), &bases.served, self.settings);
+            if more.is_empty() {
+                let closed = bases.closed(&above.key);
+                if is_start {
+                    self.idle.push(IdleAbove { key: above.key.clone(), closed: closed.clone() });
+                }
+                found.closed = found.closed.or(closed);
             }
-            found.extend(more);
+            found.delegations.extend(more);
             // Each of these is multiplied by the matches of every route further down.
-            is_full = found.len() > ALL_DELEGATIONS_MAX;
+            is_full = found.delegations.len() > ALL_DELEGATIONS_MAX;
             self.is_many |= is_cut || is_full;
-            found.truncate(ALL_DELEGATIONS_MAX);
+            found.delegations.truncate(ALL_DELEGATIONS_MAX);
         }
-        let is_anothers = is_anothers && found.is_empty();
-        (found, is_anothers)
+        found.is_anothers &= found.delegations.is_empty();
+        found
     }
 
-    /// Returns what a route has from its Gateways, or from the routes above it, and whether all of these belong to other
-    /// controllers.
-    fn bases(&mut self, object: &Object) -> (Vec<DelegatingBase>, bool) {
-        let Body::HttpRoute(route) = &object.body else { return (Vec::new(), false) };
+    /// Returns what a route has from its Gateways, or from the HTTPRoutes above it.
+    fn bases(&mut self, object: &Object) -> FoundBases {
+        let Body::HttpRoute(route) = &object.body else { return FoundBases::default() };
         if is_attached(&**route) {
-            // The edges of these claims belong to the other route.
-            let edges = self.reader.edges.len();
-            let claims = claims::of_itself(&object.key, self.settings, self.reader);
-            self.reader.edges.truncate(edges);
-            let is_anothers = claims.as_ref().is_some_and(|claims| claims.anothers);
-            let claims = claims.filter(|_| !is_anothers);
-            let parents: Vec<Parent> = claims.into_iter().flat_map(|claims| claims.parents).collect();
-            let bases = match parents.iter().any(|parent| !parent.attachments.is_empty()) {
-                true => vec![DelegatingBase { chain: Vec::new(), from: None, parents }],
-                false => Vec::new(),
-            };
-            return (bases, is_anothers);
+            return self.bases_at_gateways(object);
         }
         if self.chain.len() >= DEPTH_MAX {
             self.is_deep = true;
-            return (Vec::new(), false);
+            return FoundBases::default();
         }
         self.chain.push(object.key.clone());
-        let (above, is_anothers) = self.above(object, route);
+        let FoundAbove { delegations, closed, is_anothers } = self.above(object, route);
         self.chain.pop();
-        if unserved(object).is_some() {
-            return (Vec::new(), is_anothers);
-        }
         let base = |from: RouteDelegation| DelegatingBase {
             chain: from.chain.clone(),
             parents: from.parents.clone(),
             from: Some(from),
         };
-        (above.into_iter().map(base).collect(), is_anothers)
+        let bases = FoundBases { served: delegations.into_iter().map(base).collect(), closed, is_anothers };
+        match unserved(object) {
+            Some(_) => FoundBases { closed: bases.closed(&object.key), served: Vec::new(), is_anothers },
+            None => bases,
+        }
+    }
+
+    /// Returns what a route has that is attached to Gateways.
+    fn bases_at_gateways(&mut self, object: &Object) -> FoundBases {
+        // The edges of these claims belong to the other route.
+        let edges = self.reader.edges.len();
+        let claims = claims::of_itself(&object.key, self.settings, self.reader);
+        self.reader.edges.truncate(edges);
+        let is_anothers = claims.as_ref().is_some_and(|claims| claims.anothers);
+        let claims = claims.filter(|_| !is_anothers);
+        let parents: Vec<Parent> = claims.into_iter().flat_map(|claims| claims.parents).collect();
+        let served = match parents.iter().any(|parent| !parent.attachments.is_empty()) {
+            true => vec![DelegatingBase { chain: Vec::new(), from: None, parents }],
+            false => Vec::new(),
+        };
+        FoundBases { served, closed: None, is_anothers }
     }
 
     /// Reports what is left out above a route.
@@ -257,6 +323,15 @@ impl<'w, 'a> DelegationWalk<'w, 'a> {
             );
             report(TOO_MANY, message);
         }
+    }
+}
+
+impl FoundBases {
+    /// Returns what keeps requests from a route that the HTTPRoute `above`, which has these, selects.
+    fn closed(&self, above: &ObjectKey) -> Option<ClosedAbove> {
+        let parents: Vec<Parent> = self.served.iter().flat_map(|base| &base.parents).cloned().collect();
+        let own = (!parents.is_empty()).then(|| ClosedAbove { above: above.clone(), parents });
+        own.or_else(|| self.closed.clone())
     }
 }
 

@@ -32,7 +32,7 @@ use holdfast_envoy::features::Flaw;
 use holdfast_envoy::model::PathMatch;
 use holdfast_graph::ObjectKey;
 
-use self::children::{ABOVE, GatewaysAbove, RoutesAbove};
+use self::children::{ABOVE, GatewaysAbove, IdleAbove, RoutesAbove};
 pub(super) use self::place::plan;
 pub(super) use self::rule::translate;
 use crate::narrowing::{self, Ranked};
@@ -53,6 +53,8 @@ pub(super) const ALL_DELEGATIONS_MAX: usize = 256;
 /// [`DEPTH_MAX`].
 pub(super) const ABOVE_MAX: usize = 256;
 
+/// The reason of reports about a parentRef without a rule that serves the route.
+const NO_PARENT: &str = "NoMatchingParent";
 /// Annotations about the precedence of policies between a route and those that it delegates to.
 const PRIORITY_ANNOTATIONS: [&str; 2] =
     ["kgateway.dev/inherited-policy-priority", "delegation.kgateway.dev/inherited-policy-priority"];
@@ -205,46 +207,102 @@ pub(super) fn below(
     let mut below = ClaimedDelegations { is_anothers: above.is_anothers, ..ClaimedDelegations::default() };
     for (index, reference) in route.parents.iter().enumerate().filter(|(_, reference)| names_route(reference)) {
         below.references.insert(index);
-        let namespace = reference.namespace.as_deref().unwrap_or(&object.key.namespace);
-        let named = ObjectKey::new(GROUP, kinds::HTTP_ROUTE, namespace, reference.name.clone());
-        // The route is translated again when that route changes, or is served in another version.
-        let found = reader.object(&named);
-        let name = named.namespaced_name();
-        let is_below = |one: &RouteDelegation| one.chain.last().is_some_and(|(key, _)| *key == named);
-        let (class, reason, message) = if is_attached {
-            let message = "an HTTPRoute is no parent beside a Gateway: a route is either attached to Gateways or below HTTPRoutes";
-            (Class::Ignored, "NotServed", message.to_owned())
-        } else if above.delegations.iter().chain(&above.refused).any(is_below) {
+        let field = at("spec.parentRefs", index);
+        if is_attached {
+            let message = "an HTTPRoute is no parent beside a Gateway: a route is either attached to Gateways or below \
+                           HTTPRoutes";
+            faults.push(Fault::new(&object.key, Class::Ignored, field, "NotServed", message));
             continue;
-        } else if let Some(found) = found {
-            if children::gateways_above(found, &object.key, settings, reader) == GatewaysAbove::Anothers {
-                below.is_anothers = true;
-                continue;
-            }
-            let idle = above.idle.as_ref().filter(|(idle, _)| *idle == named);
-            let why = idle
-                .map_or("has no rule that delegates to this route, or is not attached to a Gateway itself", |it| it.1);
-            let message = format!("HTTPRoute {name} {why}: the route is not served below it");
-            (Class::Referential, "NoMatchingParent", message)
-        } else {
-            let message = format!("HTTPRoute {name} {}: the route is not served below it", reader.lacking(&named));
-            (Class::Referential, "NoMatchingParent", message)
-        };
-        faults.push(Fault::new(&object.key, class, at("spec.parentRefs", index), reason, message));
+        }
+        faults.extend(parts_of_routes(object, reference, &field));
+        faults.extend(named(object, (reference, field), &above, settings, reader, &mut below));
     }
     below.is_anothers &= above.delegations.is_empty() && above.refused.is_empty();
-    below.refused = refused(object, &above.refused);
-    let is_nowhere = route.parents.is_empty() && above.delegations.is_empty() && !below.is_anothers;
-    if let Some((idle, why)) = above.idle.as_ref().filter(|_| is_nowhere && faults.len() == before) {
-        let name = idle.namespaced_name();
+    let is_nowhere = above.delegations.is_empty() && above.refused.is_empty() && !below.is_anothers;
+    below.refused.extend(refused(object, &above.refused));
+    idle(object, &above.idle, is_nowhere, &mut below.refused);
+    let first = above.idle.first().filter(|_| is_nowhere && route.parents.is_empty() && faults.len() == before);
+    if let Some(first) = first {
         let message = format!(
-            "HTTPRoute {name} selects the route, but {why}: until this changes, the route is not served below it"
+            "HTTPRoute {} selects the route, but {}: until this changes, it gives this route no requests",
+            first.key.namespaced_name(),
+            first.why()
         );
-        faults.push(Fault::new(&object.key, Class::Ignored, ABOVE, "NoMatchingParent", message));
+        faults
+            .push(Fault::new(&object.key, Class::Ignored, ABOVE, NO_PARENT, message).caused_by(first.cause().cloned()));
     }
     below.is_selected = !above.delegations.is_empty() || faults.len() > before;
     below.delegations = above.delegations;
     below
+}
+
+/// Returns the faults of a parentRef that names a part of an HTTPRoute.
+fn parts_of_routes(object: &Object, reference: &ParentRef, field: &str) -> Vec<Fault> {
+    let set = [("sectionName", reference.section_name.is_some()), ("port", reference.port.is_some())];
+    let fault = |(name, _)| {
+        let message = format!(
+            "{name} has no effect where the parent is an HTTPRoute: every rule of it that selects the route delegates to \
+             it. Remove {name}"
+        );
+        Fault::new(&object.key, Class::Ignored, format!("{field}.{name}"), "NotServed", message)
+    };
+    set.into_iter().filter(|(_, is_set)| *is_set).map(fault).collect()
+}
+
+/// Returns the fault of a parentRef to an HTTPRoute that gives the route no requests; `None` if it does, or belongs to
+/// another controller.
+fn named(
+    object: &Object,
+    (reference, field): (&ParentRef, String),
+    above: &RoutesAbove,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+    below: &mut ClaimedDelegations,
+) -> Option<Fault> {
+    let namespace = reference.namespace.as_deref().unwrap_or(&object.key.namespace);
+    let named = ObjectKey::new(GROUP, kinds::HTTP_ROUTE, namespace, reference.name.clone());
+    // The route is translated again when that route changes, or is served in another version.
+    let found = reader.object(&named);
+    let is_below = |one: &RouteDelegation| one.chain.last().is_some_and(|(key, _)| *key == named);
+    if above.delegations.iter().chain(&above.refused).any(is_below) {
+        return None;
+    }
+    let gateways = found.map(|found| children::gateways_above(found, &object.key, settings, reader));
+    let (why, cause) = match found {
+        Some(found) => why_idle(found, &above.idle, matches!(gateways, Some(GatewaysAbove::Served(_)))),
+        None => (reader.lacking(&named).to_owned(), None),
+    };
+    let message = format!("HTTPRoute {} {why}, so that it gives this route no requests", named.namespaced_name());
+    match gateways {
+        Some(GatewaysAbove::Anothers) => {
+            below.is_anothers = true;
+            return None;
+        }
+        Some(GatewaysAbove::Served(parents)) => {
+            let accepted = Condition::new("Accepted", false, NO_PARENT, message.clone());
+            add_refusing(&mut below.refused, (object, &named), &parents, &accepted);
+        }
+        Some(GatewaysAbove::Unattached) | None => {}
+    }
+    Some(Fault::new(&object.key, Class::Referential, field, NO_PARENT, message).caused_by(cause))
+}
+
+/// Returns why an HTTPRoute that a route names gives it no requests, and the HTTPRoute to edit, if it is another one.
+fn why_idle(above: &Object, idle: &[IdleAbove], has_gateways: bool) -> (String, Option<ObjectKey>) {
+    if let Some(idle) = idle.iter().find(|idle| idle.key == above.key) {
+        return (idle.why(), idle.cause().cloned());
+    }
+    let Body::HttpRoute(route) = &above.body else { return ("is no HTTPRoute".to_owned(), None) };
+    if route.rules.iter().any(|rule| matches!(rule, RuleEntry::Broken { .. })) {
+        let why = "has no other rule for it than one that cannot be read (see the status there)";
+        return (why.to_owned(), Some(above.key.clone()));
+    }
+    let why = if has_gateways {
+        "has no rule that delegates to this route"
+    } else {
+        "is attached to no Gateway that is served"
+    };
+    (why.to_owned(), None)
 }
 
 /// Returns the HTTPRoutes that select a route with a field that keeps it from being below them, as parents.
@@ -255,28 +313,51 @@ fn refused(object: &Object, all: &[RouteDelegation]) -> Vec<Parent> {
     let is_given = all.iter().any(|delegation| !delegation.is_empty);
     for delegation in all.iter().filter(|delegation| !(is_given && delegation.is_empty)) {
         let Some((above, rule)) = delegation.chain.last() else { continue };
-        let (reference, written) = reference_to(object, above);
-        let index = written.unwrap_or(object.body.route().map_or(0, |route| route.parents().len()) + parents.len());
         let message = format!(
             "{field}: {message}. Until then the route is not served below {}, and requests of its rules[{rule}] that no \
              other HTTPRoute takes are answered with 404 or 500",
             above.namespaced_name()
         );
-        for parent in &delegation.parents {
-            if parents.iter().any(|known| (&known.reference, &known.gateway) == (&reference, &parent.gateway)) {
-                continue;
-            }
-            parents.push(Parent {
-                reference: reference.clone(),
-                origin: ParentOrigin::ParentRef(index),
-                gateway: parent.gateway.clone(),
-                set: None,
-                accepted: Condition::new("Accepted", false, "UnsupportedValue", message.clone()),
-                attachments: Vec::new(),
-            });
-        }
+        let accepted = Condition::new("Accepted", false, "UnsupportedValue", message);
+        add_refusing(&mut parents, (object, above), &delegation.parents, &accepted);
     }
     parents
+}
+
+/// Adds the HTTPRoutes that select a route and give it no requests, as parents: those that it names; all if it names
+/// none and is `nowhere` else.
+fn idle(object: &Object, all: &[IdleAbove], is_nowhere: bool, parents: &mut Vec<Parent>) {
+    let is_any_named = object.body.route().is_some_and(|route| !route.parents().is_empty());
+    for idle in all.iter().filter(|_| is_any_named || is_nowhere) {
+        let name = idle.key.namespaced_name();
+        let message = format!("HTTPRoute {name} {}, so that it gives this route no requests", idle.why());
+        let accepted = Condition::new("Accepted", false, NO_PARENT, message);
+        add_refusing(parents, (object, &idle.key), idle.parents(), &accepted);
+    }
+}
+
+/// Adds an HTTPRoute above a route that does not serve it, once for each Gateway.
+fn add_refusing(
+    parents: &mut Vec<Parent>,
+    (object, above): (&Object, &ObjectKey),
+    at: &[Parent],
+    accepted: &Condition,
+) {
+    let (reference, written) = reference_to(object, above);
+    let index = written.unwrap_or(object.body.route().map_or(0, |route| route.parents().len()) + parents.len());
+    for parent in at {
+        if parents.iter().any(|known| (&known.reference, &known.gateway) == (&reference, &parent.gateway)) {
+            continue;
+        }
+        parents.push(Parent {
+            reference: reference.clone(),
+            origin: ParentOrigin::ParentRef(index),
+            gateway: parent.gateway.clone(),
+            set: None,
+            accepted: accepted.clone(),
+            attachments: Vec::new(),
+        });
+    }
 }
 
 /// Returns the parentRef of a route that names a route above it, with its index; a new one without an index if none does.
