@@ -81,6 +81,33 @@ pub(crate) struct TrialOffer {
     pub(crate) is_unreached: bool,
 }
 
+/// A trial with a configuration that is not translated yet.
+#[derive(Clone, Debug)]
+pub(crate) struct PreparedTrial {
+    /// The node of the Envoy.
+    pub(crate) node: Arc<str>,
+    /// The contents of the trial.
+    pub(crate) tried: Tried,
+    /// The purpose of the trial.
+    pub(crate) purpose: Purpose,
+    /// The configuration, if no translation is needed for it.
+    pub(crate) unreached: Option<TrialOffer>,
+}
+
+/// The purpose of a trial.
+#[derive(Clone, Debug)]
+pub(crate) enum Purpose {
+    /// Suspects are readmitted.
+    Suspects,
+    /// A verdict about a subject is confirmed by a second Envoy.
+    SecondWitness,
+    /// The leader requests the trial from this replica.
+    Leader {
+        /// The resources that the Envoy had not answered in the trial before this one.
+        before: Option<Waiting>,
+    },
+}
+
 impl TrialRun {
     /// Creates a trial of suspects that begins now and has no deadline.
     pub(crate) fn new(node: Arc<str>, tried: Tried, offer: TrialOffer, now_ms: u64) -> Self {
@@ -105,12 +132,12 @@ impl TrialRun {
 pub(crate) struct Before(Vec<(ResourceType, Arc<Resource>, Option<Form>)>);
 
 impl FallbackScope {
-    /// Offers the next group of suspects to one Envoy.
+    /// Prepares a trial of the next group of suspects on one Envoy.
     pub(crate) fn start_trial(&mut self, inputs: &mut StepInputs<'_>) -> Next {
         if self.trials.current.is_some() || !matches!(self.stage, Stage::Settled) {
             return Next::Nothing;
         }
-        if let Some(next) = self.offer_to_second_witness(inputs) {
+        if let Some(next) = self.prepare_second_witness(inputs) {
             return next;
         }
         let is_anything_proven = self.hold.has_acknowledged_routes();
@@ -123,8 +150,18 @@ impl FallbackScope {
         if untried_at::waits_for_acceptance(self, &node, inputs) {
             return Next::Nothing;
         }
-        let tried = Tried::of(&subjects);
-        let Some(mut offer) = self.on_trial(&tried, inputs) else { return Next::Nothing };
+        self.prepare_trial(node, Tried::of(&subjects), Purpose::Suspects, inputs);
+        Next::Nothing
+    }
+
+    /// Offers a group of suspects to one Envoy.
+    pub(crate) fn try_suspects(
+        &mut self,
+        node: Arc<str>,
+        tried: Tried,
+        mut offer: TrialOffer,
+        inputs: &mut StepInputs<'_>,
+    ) -> Next {
         offer.waiting = answerable(&self.hold, &node, offer.waiting, &offer.snapshot);
         // With one half cleared, the other half can produce the content that was refused as a whole.
         let known = offer.waiting.iter().find_map(|((kind, name), version)| {
@@ -164,19 +201,29 @@ impl FallbackScope {
         self.trials.current = Some(trial);
     }
 
-    /// Returns the configuration for an Envoy that tries these contents.
-    pub(crate) fn on_trial(&mut self, tried: &Tried, inputs: &mut StepInputs<'_>) -> Option<TrialOffer> {
-        let Tried { contents, apart } = tried;
+    /// Prepares a trial of these contents. The scope begins it after the translation of its configuration.
+    pub(crate) fn prepare_trial(
+        &mut self,
+        node: Arc<str>,
+        tried: Tried,
+        purpose: Purpose,
+        inputs: &mut StepInputs<'_>,
+    ) {
         let everyone = self.configurations.everyone.as_ref();
         let (forms, overlay) = (&mut self.evidence.forms, &self.derived.overlay);
-        if let Some(offer) = on_trial_unreached(forms, &self.id, overlay, everyone, tried, inputs) {
-            return Some(offer);
+        let unreached = on_trial_unreached(forms, &self.id, overlay, everyone, &tried, inputs);
+        if unreached.is_none() {
+            let fleet = self.id.trial_fleet();
+            inputs.translator.open(&fleet, &self.id.fleet);
+            let derived = derived(self, inputs, &tried.contents, &tried.apart);
+            inputs.translator.lay_over(&fleet, derived.overlay);
         }
+        self.trials.prepared = Some(PreparedTrial { node, tried, purpose, unreached });
+    }
+
+    /// Returns the translated configuration of the prepared trial.
+    pub(crate) fn trial_offer(&mut self, inputs: &StepInputs<'_>) -> Option<TrialOffer> {
         let fleet = self.id.trial_fleet();
-        inputs.translator.open(&fleet, &self.id.fleet);
-        let derived = derived(self, inputs, contents, apart);
-        inputs.translator.lay_over(&fleet, derived.overlay);
-        inputs.translator.translate(inputs.objects, inputs.graph);
         let snapshot = inputs.translator.snapshot(&fleet).cloned()?;
         self.evidence.note_forms(&self.hold, &fleet, &snapshot, inputs.translator);
         let nothing = Snapshot::default();

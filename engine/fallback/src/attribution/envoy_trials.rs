@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use holdfast_graph::{Content, ObjectKey};
 use holdfast_xds::Snapshot;
 
-use super::admission::{TRIAL_UNDISTURBED_MS, TrialRun};
+use super::admission::{PreparedTrial, TRIAL_UNDISTURBED_MS, TrialRun};
 use super::readmission::Readmission;
 use super::witnesses::Witnesses;
 use crate::context::step_inputs::StepInputs;
@@ -17,6 +17,8 @@ use crate::plan::budget::Budget;
 pub struct EnvoyTrials {
     /// The trial on one Envoy.
     pub current: Option<TrialRun>,
+    /// The next trial, until its configuration is translated.
+    pub(crate) prepared: Option<PreparedTrial>,
     /// The number of times that an Envoy was lost while it tried the suspects on trial.
     pub(crate) strikes: u32,
     /// The trial of contents that were refused earlier.

@@ -13,7 +13,7 @@ use holdfast_graph::{Content, Detected, Node};
 use holdfast_store::Change;
 use holdfast_xds::{Answer, ResourceType, Snapshot, Version};
 
-use super::admission::{TrialRun, Tried};
+use super::admission::{Purpose, TrialOffer, TrialRun, Tried};
 use super::readmission::{PARKED_DOUBLINGS, PARKED_MS};
 use super::taking_part::{self, Untried};
 use super::{blame, untried_at};
@@ -176,8 +176,8 @@ impl FallbackScope {
         self.members.candidate_for_second_witness(refuser, self.hold.has_acknowledged_routes(), untried)
     }
 
-    /// Offers a subject that one Envoy refused to a second one; returns what follows if the state changed.
-    pub(super) fn offer_to_second_witness(&mut self, inputs: &mut StepInputs<'_>) -> Option<Next> {
+    /// Prepares a trial of a subject that one Envoy refused on a second one; returns what follows if the state changed.
+    pub(super) fn prepare_second_witness(&mut self, inputs: &mut StepInputs<'_>) -> Option<Next> {
         if inputs.follows || !inputs.settings.fallback.isolate {
             return None;
         }
@@ -199,23 +199,33 @@ impl FallbackScope {
                 self.trials.witnesses.not_answered(&contents, inputs.now_ms);
                 continue;
             }
-            let tried = Tried::of(std::slice::from_ref(&subject));
-            let mut offer = self.on_trial(&tried, inputs)?;
-            offer.waiting = answerable(&self.hold, &node, offer.waiting, &offer.snapshot);
-            let has_refused = |version: &Version| {
-                let lone = self.trials.witnesses.of(&contents);
-                lone.is_some_and(|lone| lone.refused.contains(&(node.clone(), *version)))
-            };
-            if offer.waiting.is_empty() || offer.waiting.values().any(has_refused) {
-                // The subject is not part of any current offer, or only of one with content that this Envoy refuses.
-                self.trials.witnesses.not_answered(&contents, inputs.now_ms);
-                continue;
-            }
-            let trial = TrialRun::new(node, tried, offer, inputs.now_ms);
-            self.begin_trial(TrialRun { is_second: true, ..trial }, inputs);
+            self.prepare_trial(node, Tried::of(&[subject]), Purpose::SecondWitness, inputs);
             return Some(Next::Nothing);
         }
         None
+    }
+
+    /// Offers a subject that one Envoy refused to a second one, or prepares another trial if this one can prove nothing.
+    pub(crate) fn try_on_second_witness(
+        &mut self,
+        node: Arc<str>,
+        tried: Tried,
+        mut offer: TrialOffer,
+        inputs: &mut StepInputs<'_>,
+    ) -> Next {
+        offer.waiting = answerable(&self.hold, &node, offer.waiting, &offer.snapshot);
+        let has_refused = |version: &Version| {
+            let lone = self.trials.witnesses.of(&tried.contents);
+            lone.is_some_and(|lone| lone.refused.contains(&(node.clone(), *version)))
+        };
+        if offer.waiting.is_empty() || offer.waiting.values().any(has_refused) {
+            // The subject is not part of any current offer, or only of one with content that this Envoy refuses.
+            self.trials.witnesses.not_answered(&tried.contents, inputs.now_ms);
+            return self.start_trial(inputs);
+        }
+        let trial = TrialRun::new(node, tried, offer, inputs.now_ms);
+        self.begin_trial(TrialRun { is_second: true, ..trial }, inputs);
+        Next::Nothing
     }
 
     /// Checks whether a subject is desired in its convicted form, by a verdict that still holds.

@@ -14,7 +14,11 @@ pub enum Next {
     Advance,
     /// The current translation is staged again, with the same plan.
     Restage,
-    /// The plan is derived again.
+    /// The translation of a new plan is compared with what is known to be refused.
+    Judge,
+    /// The plan is derived again from the same suspicions.
+    Derive,
+    /// The plan is derived again, without suspicions that do not apply any longer.
     Replan,
 }
 

@@ -11,7 +11,7 @@ use holdfast_store::Change;
 use holdfast_store::shards::{Offer, OnTrial};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 
-use crate::attribution::admission::{TrialRun, Tried};
+use crate::attribution::admission::{Purpose, TrialRun, Tried};
 use crate::attribution::readmission::Readmission;
 use crate::attribution::verdicts::edited;
 use crate::context::step_inputs::StepInputs;
@@ -19,7 +19,7 @@ use crate::evidence::last_valid::LastValid;
 use crate::evidence::subject::Subject;
 use crate::evidence::suspects;
 use crate::persistence::restored::RestoredScope;
-use crate::rollout::{Stage, TRIED};
+use crate::rollout::{Stage, TRIED, Waiting};
 use crate::scope::FallbackScope;
 
 /// The state of a scope that the leader has shared, as far as it is needed after it was applied.
@@ -129,7 +129,7 @@ impl FallbackScope {
         false
     }
 
-    /// Offers one Envoy of this replica the trial that the leader requests.
+    /// Prepares the trial that the leader requests on one Envoy of this replica.
     pub(crate) fn try_for_the_leader(&mut self, inputs: &mut StepInputs<'_>) {
         let before = self.trials.current.take();
         let there = |trial: &&OnTrial| self.members.is_connected(&trial.node);
@@ -141,20 +141,26 @@ impl FallbackScope {
         };
         let contents = contents.into_iter().map(Content).collect();
         let tried = Tried { contents, apart: apart.into_iter().collect() };
-        let Some(offer) = self.on_trial(&tried, inputs) else { return };
-        let waiting = &offer.waiting;
+        let purpose = Purpose::Leader { before: before.map(|before| before.waiting) };
+        self.prepare_trial(node, tried, purpose, inputs);
+    }
+
+    /// Begins the trial that the leader requests. `before`: the resources that the Envoy had not answered in the trial
+    /// before this one.
+    pub(crate) fn begin_trial_for_the_leader(&mut self, trial: TrialRun, before: Option<Waiting>) {
+        let waiting = &trial.waiting;
         // The leader requests a trial of content that an Envoy of another replica refused.
         for (slot, version) in waiting {
             if self.hold.refusal_of(slot.0, &slot.1, *version).is_some_and(|refusal| refusal.is_learned()) {
                 self.hold.pardon(slot, *version);
             }
         }
-        if before.is_none_or(|before| before.waiting != *waiting) {
-            self.hold.expect(&offer.snapshot, waiting);
+        if before.is_none_or(|before| before != *waiting) {
+            self.hold.expect(&trial.snapshot, waiting);
         }
         let is_refused =
             waiting.iter().any(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version).is_some());
-        self.trials.current = Some(TrialRun::new(node, tried, offer, inputs.now_ms));
+        self.trials.current = Some(trial);
         if is_refused {
             self.end_what_is_tried();
         }

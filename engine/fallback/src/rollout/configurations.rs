@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use holdfast_envoy::hold::Hold;
 use holdfast_envoy::inspect::clusters::shape;
+use holdfast_envoy::model::ServicePort;
 use holdfast_translate::fleet::FleetId;
 use holdfast_xds::{AgainByName, Resource, ResourceType, Snapshot, Version};
 
@@ -29,7 +30,9 @@ pub struct Configurations {
     /// The configuration of all Envoys while the wanted one is tried; `None` if they have the wanted one.
     pub(crate) trying: Option<Trying>,
     /// Current endpoints of Services that Envoys use and the next configuration does not use.
-    pub(crate) kept_endpoints: Snapshot,
+    kept_endpoints: Snapshot,
+    /// The ports of these Services, until translation has read their endpoints.
+    kept_services: Option<BTreeSet<ServicePort>>,
 }
 
 impl Configurations {
@@ -89,8 +92,8 @@ impl Configurations {
         alike.map(|resource| (resource.name.clone(), resource.version)).collect()
     }
 
-    /// Keeps current endpoints that Envoys use and the wanted configuration does not use. `trial`: the configuration of
-    /// the Envoy that tries suspects.
+    /// Keeps current endpoints that Envoys use and the wanted configuration does not use. They are read by the next
+    /// translation. `trial`: the configuration of the Envoy that tries suspects.
     pub(crate) fn keep_served_endpoints(
         &mut self,
         fleet: &FleetId,
@@ -100,7 +103,21 @@ impl Configurations {
     ) {
         let last = members.outliers().map(|(_, outlier)| &outlier.last);
         let served = self.everyone.iter().chain(last).chain(trial);
-        self.kept_endpoints = served_endpoints::kept(served, &self.wanted, fleet, inputs);
+        let unused = served_endpoints::unused(served, &self.wanted, inputs);
+        inputs.translator.keep_endpoints(fleet, unused.clone());
+        self.kept_services = Some(unused);
+    }
+
+    /// Checks whether the endpoints to be kept are not read yet.
+    pub(crate) fn awaits_endpoints(&self) -> bool {
+        self.kept_services.is_some()
+    }
+
+    /// Reads the endpoints to be kept from the translation.
+    pub(crate) fn read_kept_endpoints(&mut self, inputs: &StepInputs<'_>) {
+        if let Some(services) = self.kept_services.take() {
+            self.kept_endpoints = served_endpoints::endpoints_of(&services, inputs);
+        }
     }
 
     /// Returns the configurations for the Envoys of the scope: one for all of them, and others for single ones by node.

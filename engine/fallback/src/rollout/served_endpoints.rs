@@ -4,20 +4,19 @@
 use std::collections::BTreeSet;
 
 use holdfast_envoy::encode::names;
-use holdfast_translate::fleet::FleetId;
+use holdfast_envoy::model::ServicePort;
 use holdfast_xds::{ResourceType, Snapshot};
 use imbl::ordmap::DiffItem;
 
 use super::unread::may_be_others;
 use crate::context::step_inputs::StepInputs;
 
-/// Returns the current endpoints that these served configurations use and the wanted configuration does not use.
-pub(super) fn kept<'a>(
+/// Returns the ports of Services that these served configurations use and the wanted configuration does not use.
+pub(super) fn unused<'a>(
     served: impl Iterator<Item = &'a Snapshot>,
     wanted: &Snapshot,
-    fleet: &FleetId,
-    inputs: &mut StepInputs<'_>,
-) -> Snapshot {
+    inputs: &StepInputs<'_>,
+) -> BTreeSet<ServicePort> {
     let differences =
         served.flat_map(|served| served.of(ResourceType::Endpoints).diff(wanted.of(ResourceType::Endpoints)));
     let unused = differences.filter_map(|item| match item {
@@ -25,10 +24,11 @@ pub(super) fn kept<'a>(
         DiffItem::Add(..) | DiffItem::Update { .. } => None,
     });
     // A Service that was deleted together with its last use serves until the newer configuration is in force.
-    let unused: BTreeSet<_> = unused.filter(|service| inputs.objects.get(&service.key).is_some()).collect();
-    if inputs.translator.keep_endpoints(fleet, unused.clone()) {
-        inputs.translator.translate(inputs.objects, inputs.graph);
-    }
+    unused.filter(|service| inputs.objects.get(&service.key).is_some()).collect()
+}
+
+/// Returns the current endpoints of these ports.
+pub(super) fn endpoints_of(unused: &BTreeSet<ServicePort>, inputs: &StepInputs<'_>) -> Snapshot {
     let mut kept = Snapshot::default();
     let known = unused.iter().filter_map(|service| inputs.translator.endpoints_of(service));
     for resource in known.filter(|resource| !may_be_others(resource, inputs)) {

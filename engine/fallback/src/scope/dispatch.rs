@@ -5,7 +5,7 @@ use holdfast_translate::fleet::FleetId;
 use holdfast_xds::EnvoyId;
 
 use super::scopes::{BUILDS_MAX, FallbackScopes};
-use super::{FallbackScope, apart};
+use super::{FallbackScope, apart, translate};
 use crate::attribution::search::SILENCE;
 use crate::attribution::verdicts::edited;
 use crate::context::next::Next;
@@ -167,7 +167,7 @@ impl FallbackScopes {
         let due = self.iter().filter(|scope| scope.derived.retry_at.is_some_and(|at| at <= inputs.now_ms));
         let due = due.map(|scope| scope.id.gateway.clone()).collect();
         if self.lend(&due, inputs) {
-            inputs.translator.translate(inputs.objects, inputs.graph);
+            translate(inputs);
             self.repeat_meanwhile_checks();
         }
         for scope in self.gateways.values_mut().flatten() {

@@ -22,8 +22,10 @@ use std::sync::Arc;
 use holdfast_envoy::hold::Hold;
 use holdfast_graph::{Detected, ObjectKey};
 use holdfast_store::Change;
+use holdfast_translate::Changes;
 use holdfast_translate::fleet::FleetId;
 
+use crate::attribution::admission::{PreparedTrial, Purpose, TrialRun};
 use crate::attribution::derived::derived;
 use crate::attribution::envoy_trials::EnvoyTrials;
 use crate::attribution::searches::Searches;
@@ -44,9 +46,9 @@ use crate::rollout::configurations::Configurations;
 use crate::rollout::unread::keep_unread_endpoints;
 use crate::scope::watchdog::MeanwhileCheck;
 
-/// Limit of the rounds of one event: each round derives the plan again, or advances the rollout. The next event continues
-/// where the limit was reached.
-const ROUNDS_MAX: usize = 1_000;
+/// Limit of the rounds of one event: each round carries out one step of `Next`, and a new plan takes five. The next event
+/// continues where the limit was reached.
+const ROUNDS_MAX: usize = 5_000;
 
 /// The state of a scope.
 #[derive(Debug)]
@@ -83,6 +85,9 @@ pub struct FallbackScope {
     pub(crate) shared: Shared,
     /// What is left after the rounds of an event; the next event continues with it.
     left: Next,
+    /// Whether a refused client certificate was looked for since the last `Replan`: the first plan may lack what closes
+    /// it, because the configuration in force does not contain it.
+    is_identity_judged: bool,
 }
 
 impl FallbackScope {
@@ -105,6 +110,7 @@ impl FallbackScope {
             whole: Whole::default(),
             shared: Shared::default(),
             left: Next::Nothing,
+            is_identity_judged: false,
         }
     }
 
@@ -154,16 +160,23 @@ impl FallbackScope {
         broken || self.derived.plan.decisions.keys().any(|node| is_gone(&node.key))
     }
 
-    /// Carries out what has to follow a change, and what follows from that, until nothing is left.
+    /// Carries out what has to follow a change, and what follows from that, until nothing is left. A round translates at
+    /// most once, before its step.
     pub(crate) fn settle(&mut self, next: Next, inputs: &mut StepInputs<'_>) {
         let (mut next, mut is_replanned) = (next.and(std::mem::take(&mut self.left)), false);
         for _ in 0..ROUNDS_MAX {
-            is_replanned |= next == Next::Replan;
+            if next == Next::Judge || self.awaits_translation() {
+                translate(inputs);
+                next = next.and(self.take_translation(inputs));
+            }
+            is_replanned |= next >= Next::Judge;
             next = match next {
                 Next::Nothing => break,
                 Next::Advance => self.advance(inputs),
                 Next::Restage => self.stage_snapshot(inputs),
-                Next::Replan => self.reconcile(inputs),
+                Next::Judge => self.judge(inputs),
+                Next::Derive => self.replan(inputs),
+                Next::Replan => self.reconsider(inputs),
             };
         }
         self.left = next;
@@ -177,34 +190,63 @@ impl FallbackScope {
 
     /// Continues the rounds of an event that reached their limit; returns true if there were any.
     pub(crate) fn continue_rounds(&mut self, inputs: &mut StepInputs<'_>) -> bool {
-        let is_left = self.left != Next::Nothing;
+        let is_left = self.left != Next::Nothing || self.awaits_translation();
         if is_left {
             self.settle(Next::Nothing, inputs);
         }
         is_left
     }
 
-    /// Derives the plan again, and advances its configuration on the way to the Envoys.
-    fn reconcile(&mut self, inputs: &mut StepInputs<'_>) -> Next {
+    /// Checks whether a module has put something into the translator and waits for the result.
+    fn awaits_translation(&self) -> bool {
+        self.trials.prepared.is_some() || self.configurations.awaits_endpoints()
+    }
+
+    /// Passes the results of translation to what waits for them: the endpoints to be kept, and the next trial.
+    fn take_translation(&mut self, inputs: &mut StepInputs<'_>) -> Next {
+        self.configurations.read_kept_endpoints(inputs);
+        let Some(PreparedTrial { node, tried, purpose, unreached }) = self.trials.prepared.take() else {
+            return Next::Nothing;
+        };
+        let Some(offer) = unreached.or_else(|| self.trial_offer(inputs)) else { return Next::Nothing };
+        match purpose {
+            Purpose::Suspects => self.try_suspects(node, tried, offer, inputs),
+            Purpose::SecondWitness => self.try_on_second_witness(node, tried, offer, inputs),
+            Purpose::Leader { before } => {
+                self.begin_trial_for_the_leader(TrialRun::new(node, tried, offer, inputs.now_ms), before);
+                Next::Nothing
+            }
+        }
+    }
+
+    /// Drops suspicions and the hold that do not apply any longer, before the plan is derived again.
+    fn reconsider(&mut self, inputs: &StepInputs<'_>) -> Next {
         if !inputs.follows {
             self.drop_suspicions(inputs);
         }
         self.release_hold(inputs);
-        self.replan(inputs);
+        self.is_identity_judged = false;
+        Next::Derive
+    }
+
+    /// Compares the translation of a new plan with what is known to be refused.
+    fn judge(&mut self, inputs: &mut StepInputs<'_>) -> Next {
         let isolate = inputs.settings.fallback.isolate;
-        if !isolate && !inputs.follows && self.convict_first_identity(inputs) {
-            self.replan(inputs);
+        let is_identity_judged = std::mem::replace(&mut self.is_identity_judged, true);
+        if !isolate && !is_identity_judged && !inputs.follows && self.convict_first_identity(inputs) {
+            return Next::Derive;
         }
         if !isolate && !self.whole.held && self.hold.has_acknowledged_routes() && self.is_refused_already(inputs) {
             // None of the refused content changed.
             self.whole.held = true;
-            self.replan(inputs);
+            return Next::Derive;
         }
         let blamed = if inputs.follows { None } else { self.blame_what_is_known(inputs) };
-        blamed.unwrap_or_else(|| self.stage_snapshot(inputs))
+        blamed.unwrap_or(Next::Restage)
     }
 
-    fn replan(&mut self, inputs: &mut StepInputs<'_>) {
+    /// Derives the plan again, and puts it into force. It is translated next.
+    fn replan(&mut self, inputs: &mut StepInputs<'_>) -> Next {
         self.meanwhile.repeat();
         let derived = derived(self, inputs, &BTreeSet::new(), &BTreeSet::new());
         let mut broken = BTreeMap::<ObjectKey, bool>::new();
@@ -225,10 +267,10 @@ impl FallbackScope {
         let before = std::mem::replace(&mut self.derived, derived);
         let freed = before.plan.decisions.into_keys().map(|node| node.key);
         self.evidence.promotion.edited.extend(freed.filter(|key| self.derived.plan.of(key).next().is_none()));
-        inputs.translator.translate(inputs.objects, inputs.graph);
+        Next::Judge
     }
 
-    /// Advances the current configuration of the fleet on the way to the Envoys, with the same plan as before.
+    /// Stages the current configuration of the fleet, with the same plan as before.
     fn stage_snapshot(&mut self, inputs: &mut StepInputs<'_>) -> Next {
         let Some(mut snapshot) = inputs.translator.snapshot(&self.id.fleet).cloned() else { return Next::Nothing };
         keep_unread_endpoints(&self.hold, &mut snapshot, inputs);
@@ -244,6 +286,12 @@ impl FallbackScope {
         self.configurations.keep_served_endpoints(&self.id.fleet, &self.members, self.trials.snapshot(), inputs);
         let edited = std::mem::take(&mut self.evidence.promotion.edited);
         self.promote(&edited, inputs);
-        self.advance(inputs)
+        Next::Advance
     }
+}
+
+/// Translates what became dirty since the last call: objects, and what modules put into the translator (overlays, opened
+/// fleets, endpoints to be kept, loans to listeners). Nothing else calls the translation.
+pub(super) fn translate(inputs: &mut StepInputs<'_>) -> Changes {
+    inputs.translator.translate(inputs.objects, inputs.graph)
 }

@@ -13,7 +13,7 @@ use holdfast_translate::httpproxy::listeners;
 use holdfast_xds::{EnvoyId, Offers, ResourceType, Snapshot, Waiting};
 
 use super::replicas::Learned;
-use super::{FallbackScope, apart};
+use super::{FallbackScope, apart, translate};
 use crate::attribution::Attributed;
 use crate::attribution::verdicts::edited;
 use crate::context::next::Next;
@@ -122,9 +122,9 @@ impl FallbackScopes {
 
     /// Translates changed objects, and reconciles the affected scopes.
     pub fn translate(&mut self, inputs: &mut StepInputs<'_>, actions: &mut Vec<Action>) {
-        let mut changes = inputs.translator.translate(inputs.objects, inputs.graph);
+        let mut changes = translate(inputs);
         if self.lend(&changes.gateways, inputs) {
-            changes.add(inputs.translator.translate(inputs.objects, inputs.graph));
+            changes.add(translate(inputs));
         }
         self.repeat_meanwhile_checks();
         for key in changes.withdrawn {

@@ -83,16 +83,15 @@ impl Translator {
         }
     }
 
-    /// Keeps the endpoints of these Services current for a fleet, in addition to those that its configuration uses.
-    /// Returns whether any of them must be translated first.
-    pub fn keep_endpoints(&mut self, fleet: &FleetId, services: BTreeSet<ServicePort>) -> bool {
+    /// Keeps the endpoints of these Services current for a fleet, in addition to those that its configuration uses. The
+    /// next translation reads those that are not known yet.
+    pub fn keep_endpoints(&mut self, fleet: &FleetId, services: BTreeSet<ServicePort>) {
         let before = match services.is_empty() {
             true => self.assembly.kept.remove(fleet),
             false => self.assembly.kept.insert(fleet.clone(), services.clone()),
         };
         let before = before.unwrap_or_default();
         self.endpoints_wanted(&before, &services);
-        services.iter().any(|service| !self.assembly.endpoints.contains_key(service))
     }
 
     /// Returns the endpoints of a Service's port if any fleet needs them.

@@ -132,6 +132,15 @@ fn calls_within_a_scope_lead_to_earlier_rooms() {
     none("a room of the fallback calls methods of a scope from earlier rooms only", offences);
 }
 
+/// A step puts what it needs into the translator and ends; the next round translates.
+#[test]
+fn the_fallback_calls_the_translation_in_one_place() {
+    let call = Regex::new(r"\btranslator\s*\.translate\(").unwrap();
+    let all = files("engine/fallback/src", &[".rs"]).into_iter().filter(|file| !shown(file).contains("/tests"));
+    let calls = all.flat_map(|file| vec![shown(&file); call.find_iter(&code(&file)).count()]);
+    assert_eq!(calls.collect::<Vec<_>>(), ["engine/fallback/src/scope/mod.rs"]);
+}
+
 #[test]
 fn dependency_versions_are_declared_at_the_root_only() {
     let mut offences = Vec::new();
