@@ -213,7 +213,12 @@ fn forms(report: &FallbackReport) -> BTreeMap<(&Identity, Step), BTreeSet<String
 
 /// Returns `left out`, with the section of the object.
 pub fn left_out(section: &str) -> String {
-    if section.is_empty() { "left out".to_owned() } else { format!("{section} left out") }
+    match section {
+        "" => "left out".to_owned(),
+        // A single hostname has an index. With any, a route is below no HTTPRoute.
+        "hostnames" => "not served below HTTPRoutes".to_owned(),
+        _ => format!("{section} left out"),
+    }
 }
 
 /// Returns `serving generation 4 (last valid, since …)`.

@@ -228,12 +228,12 @@ pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[
 
 /// Returns the result for an object of a kind that is not read.
 fn unread(group: &str, kind: &str, api_version: &str, metadata: &Value) -> Decoded {
-    let key = unserved::is_of_gateway(group)
-        .then(|| identity((group, kind), ResourceScope::Namespaced, metadata, false).ok())
-        .flatten();
-    match key {
-        Some(key) => Decoded::Unserved(unserved::fault(&key)),
-        None => Decoded::Foreign(format!("{api_version} {kind} is not a kind that Holdfast reads")),
+    if !unserved::is_of_gateway(group) {
+        return Decoded::Foreign(format!("{api_version} {kind} is not a kind that Holdfast reads"));
+    }
+    match identity((group, kind), ResourceScope::Namespaced, metadata, false) {
+        Ok(key) => Decoded::Unserved(unserved::fault(&key)),
+        Err(message) => Decoded::Nameless(format!("{kind}: {message}")),
     }
 }
 

@@ -41,6 +41,7 @@ fn gets(served: &ServedInstead, limits: ShownLimits) -> String {
         Gets::PortInUse => format!("connections to {section} reach the process or Gateway that uses its port"),
         Gets::AnotherListener => answered_elsewhere(&section),
         Gets::Nothing if served.section.is_empty() => "left out".to_owned(),
+        Gets::LeftOut if served.section.starts_with("metadata.") => format!("{section} has no effect"),
         Gets::Nothing | Gets::LeftOut => format!("{section} left out"),
         Gets::LastValid { generation, since, except } if served.section.is_empty() => {
             let except: Vec<String> = except.iter().map(|section| plain(section)).collect();

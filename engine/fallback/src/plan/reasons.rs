@@ -55,8 +55,14 @@ fn reason(key: &ObjectKey, derived: &Derived, world: &World<'_>) -> Option<WhyNo
     if derived.served.contains_key(key) {
         return None;
     }
-    let Err(why) = world.choice(key) else { return unfit(part(key, derived, world)) };
-    Some(why)
+    match world.choice(key) {
+        Ok(_) => unfit(part(key, derived, world)),
+        // The desired hostnames alone keep the route from being served below HTTPRoutes.
+        Err(WhyNot::SameContent) if derived.broken.contains_key(&Node::section(key.clone(), "hostnames")) => {
+            unfit(Unfit::Part("spec.hostnames"))
+        }
+        Err(why) => Some(why),
+    }
 }
 
 /// Returns the part of an object that has a version to serve and is not served in it.

@@ -221,3 +221,18 @@ fn scopes_of_default_gateways() {
         assert_eq!(uses(json!("any"), json!([])), None, "{kind}: it is unknown where the route belongs");
     }
 }
+
+#[test]
+fn objects_of_unread_kinds_need_a_name() {
+    let of = |metadata: Value| {
+        in_a_file(json!({
+            "apiVersion": "gateway.kgateway.dev/v1alpha1", "kind": "HTTPListenerPolicy", "metadata": metadata,
+        }))
+    };
+    assert!(matches!(of(json!({"name": "edge", "namespace": "infra"})), Decoded::Unserved(_)));
+    for metadata in [json!({}), json!({"name": 7}), json!({"name": "Not A Name"}), json!("edge"), Value::Null] {
+        let decoded = of(metadata.clone());
+        let is_reported = matches!(&decoded, Decoded::Nameless(why) if why.starts_with("HTTPListenerPolicy: "));
+        assert!(is_reported, "{metadata}: {decoded:?}");
+    }
+}
