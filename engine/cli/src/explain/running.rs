@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::core::endpoint_slice::SERVICE_LABEL;
+use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::gateway::ListenerEntry;
 use holdfast_api::apis::{Body, kinds};
 use holdfast_api::fault::{Class, Fault, without_field};
@@ -19,6 +20,7 @@ use holdfast_engine::report::events::because;
 use holdfast_envoy::model::table::Host;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport};
 use holdfast_graph::{Graph, Node, ObjectKey, Step};
+use holdfast_translate::claims::names_route;
 use serde::Serialize;
 
 use super::envoys::GatewayEnvoys;
@@ -188,7 +190,7 @@ impl RunningFacts {
                 let mut meant = readers.iter().filter(is_meant);
                 readers.is_empty() || meant.any(|reader| may_read(reader, host, objects))
             }
-            None => objects.get(key).is_none_or(|object| may_claim(&object.body, host)),
+            None => objects.get(key).is_none_or(|object| may_have_host(object, host, objects)),
         };
         all.into_iter().filter(may_be_meant).collect()
     }
@@ -382,7 +384,31 @@ fn may_read(reader: &Node, host: &str, objects: &ObjectSnapshot) -> bool {
     first.is_some_and(|(first, _)| &*first == name)
 }
 
-/// Returns whether an object may receive requests of a host, or change their answer.
+/// Returns whether an object may receive requests of a host, or change their answer. A route that names only HTTPRoutes as
+/// its parents has the hosts of these.
+fn may_have_host(object: &Arc<Object>, host: &str, objects: &ObjectSnapshot) -> bool {
+    let (mut known, mut next) = (BTreeSet::from([&object.key]), vec![object]);
+    while let Some(object) = next.pop() {
+        let parents = object.body.route().map(|route| route.parents()).unwrap_or_default();
+        if parents.is_empty() || !parents.iter().all(names_route) {
+            if may_claim(&object.body, host) {
+                return true;
+            }
+            continue;
+        }
+        for parent in parents {
+            let namespace = parent.namespace.as_deref().unwrap_or(&object.key.namespace);
+            let key = ObjectKey::new(GROUP, kinds::HTTP_ROUTE, namespace, parent.name.clone());
+            let Some(above) = objects.get(&key) else { return true };
+            if known.insert(&above.key) {
+                next.push(above);
+            }
+        }
+    }
+    false
+}
+
+/// Returns whether an object may receive requests of a host that it names, or change their answer.
 fn may_claim(body: &Body, host: &str) -> bool {
     let any = |hostnames: &[Arc<str>]| hostnames.is_empty() || hostnames.iter().any(|hostname| may_be(hostname, host));
     match body {
@@ -409,6 +435,9 @@ fn may_be(hostname: &str, host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_api::apis::decode::{Decoded, decode};
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -417,5 +446,41 @@ mod tests {
         assert!(is_possible("shop.example.com") && is_possible("*.example.com") && is_possible("b_!"));
         assert!(is_possible("SHOP.example.com") && !is_possible("Pay.example.com"));
         assert!(!is_possible("pay.example.com") && !is_possible("*.example.org"));
+    }
+
+    #[test]
+    fn a_route_below_others_has_their_hosts() {
+        let route = |name: &str, hostnames: &[&str], parents: &[(&str, &str)]| {
+            let parents: Vec<_> = parents.iter().map(|(kind, name)| json!({"kind": kind, "name": name})).collect();
+            let document = json!({
+                "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+                "metadata": {"namespace": "shop", "name": name},
+                "spec": {"hostnames": hostnames, "parentRefs": parents},
+            });
+            match decode(document, None) {
+                Decoded::Object(object, _) => Arc::new(*object),
+                other => panic!("{other:?}"),
+            }
+        };
+        let all = [
+            route("top", &["top.test"], &[("Gateway", "public")]),
+            route("middle", &[], &[("HTTPRoute", "top")]),
+            route("below", &["other.test"], &[("HTTPRoute", "middle"), ("HTTPRoute", "below")]),
+            route("lost", &[], &[("HTTPRoute", "top"), ("HTTPRoute", "nobody")]),
+            route("circle", &[], &[("HTTPRoute", "circle")]),
+            route("both", &["both.test"], &[("HTTPRoute", "top"), ("Gateway", "public")]),
+            route("nameless", &[], &[]),
+        ];
+        let mut objects = ObjectSnapshot::default();
+        for object in &all {
+            objects.insert(object.clone());
+        }
+        let having = |host| {
+            let found = all.iter().filter(|object| may_have_host(object, host, &objects));
+            found.map(|object| &*object.key.name).collect::<Vec<_>>()
+        };
+        assert_eq!(having("top.test"), ["top", "middle", "below", "lost", "nameless"]);
+        assert_eq!(having("other.test"), ["lost", "nameless"]);
+        assert_eq!(having("both.test"), ["lost", "both", "nameless"]);
     }
 }
