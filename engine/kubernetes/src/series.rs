@@ -1,4 +1,7 @@
 //! Series of Events: a repetition is counted in the first Event instead of a new one.
+//!
+//! The `Recorder` of `kube` takes Events for repetitions although their notes differ, and keeps the first note: the fault
+//! of the next edit would only raise the count of an Event about the edit before.
 
 use std::collections::BTreeMap;
 

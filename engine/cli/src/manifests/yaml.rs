@@ -1,8 +1,9 @@
 //! YAML parser: from text to documents (JSON values with the position of each field), within limits.
 //!
-//! The parser library only splits the text into events; this module interprets them. A syntax error invalidates only
-//! its own document. Well-formed text that cannot be the content of an object (a duplicate key) becomes a [`Defect`] of
-//! its document.
+//! The parser library only splits the text into events; this module interprets them. It is the parser of `serde-saphyr`,
+//! which is used wherever one document is read: its deserializer ends at the first error of a text, and gives positions
+//! only of fields with a type for them. Here, a syntax error invalidates only its own document. Well-formed text that
+//! cannot be the content of an object (a duplicate key) becomes a [`Defect`] of its document.
 
 use std::collections::HashMap;
 
