@@ -70,8 +70,8 @@ impl IdleAbove {
     }
 
     /// Returns the Gateways at which the route would be served.
-    pub(super) fn parents(&self) -> &[Parent] {
-        self.closed.as_ref().map_or(&[], |closed| &closed.parents)
+    pub(super) fn gateways(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.closed.iter().flat_map(|closed| &closed.gateways)
     }
 }
 
@@ -80,8 +80,8 @@ impl IdleAbove {
 #[derive(Clone)]
 struct ClosedAbove {
     above: ObjectKey,
-    /// Its parents.
-    parents: Vec<Parent>,
+    /// The Gateways above it.
+    gateways: BTreeSet<ObjectKey>,
 }
 
 /// Returns what is above a route, and reports what is left out.
@@ -114,8 +114,8 @@ pub(super) fn of(
 
 /// The Gateways above a route that delegates.
 pub(super) enum GatewaysAbove {
-    /// Some are served: the parents of the routes at the top.
-    Served(Vec<Parent>),
+    /// These are served.
+    Served(BTreeSet<ObjectKey>),
     /// All belong to other controllers.
     Anothers,
     /// There are none.
@@ -131,7 +131,7 @@ pub(super) fn gateways_above(
 ) -> GatewaysAbove {
     let bases = DelegationWalk::new(below, ABOVE_MAX, settings, reader).bases(above);
     match (bases.served.is_empty(), bases.is_anothers) {
-        (false, _) => GatewaysAbove::Served(bases.served.into_iter().flat_map(|base| base.parents).collect()),
+        (false, _) => GatewaysAbove::Served(bases.gateways()),
         (true, true) => GatewaysAbove::Anothers,
         (true, false) => GatewaysAbove::Unattached,
     }
@@ -329,9 +329,16 @@ impl<'w, 'a> DelegationWalk<'w, 'a> {
 impl FoundBases {
     /// Returns what keeps requests from a route that the HTTPRoute `above`, which has these, selects.
     fn closed(&self, above: &ObjectKey) -> Option<ClosedAbove> {
-        let parents: Vec<Parent> = self.served.iter().flat_map(|base| &base.parents).cloned().collect();
-        let own = (!parents.is_empty()).then(|| ClosedAbove { above: above.clone(), parents });
+        let gateways = self.gateways();
+        let own = (!gateways.is_empty()).then(|| ClosedAbove { above: above.clone(), gateways });
         own.or_else(|| self.closed.clone())
+    }
+
+    /// Returns the Gateways above.
+    fn gateways(&self) -> BTreeSet<ObjectKey> {
+        let parents = self.served.iter().flat_map(|base| &base.parents);
+        let gateways: BTreeSet<&ObjectKey> = parents.map(|parent| &parent.gateway).collect();
+        gateways.into_iter().cloned().collect()
     }
 }
 

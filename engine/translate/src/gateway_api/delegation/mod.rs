@@ -21,7 +21,7 @@ use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::http_route::HttpRule;
 use holdfast_api::apis::gateway::references::{BackendRef, ParentRef};
-use holdfast_api::apis::gateway::route::{RouteRule as _, RouteView, RuleEntry};
+use holdfast_api::apis::gateway::route::{PARENTS_MAX, RouteRule as _, RouteView, RuleEntry};
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Object;
@@ -278,9 +278,9 @@ fn named(
             below.is_anothers = true;
             return None;
         }
-        Some(GatewaysAbove::Served(parents)) => {
+        Some(GatewaysAbove::Served(gateways)) => {
             let accepted = Condition::new("Accepted", false, NO_PARENT, message.clone());
-            add_refusing(&mut below.refused, (object, &named), &parents, &accepted);
+            add_refusing(&mut below.refused, (object, &named), &gateways, &accepted);
         }
         Some(GatewaysAbove::Unattached) | None => {}
     }
@@ -319,7 +319,8 @@ fn refused(object: &Object, all: &[RouteDelegation]) -> Vec<Parent> {
             above.namespaced_name()
         );
         let accepted = Condition::new("Accepted", false, "UnsupportedValue", message);
-        add_refusing(&mut parents, (object, above), &delegation.parents, &accepted);
+        let gateways = delegation.parents.iter().map(|parent| &parent.gateway);
+        add_refusing(&mut parents, (object, above), gateways, &accepted);
     }
     parents
 }
@@ -332,27 +333,28 @@ fn idle(object: &Object, all: &[IdleAbove], is_nowhere: bool, parents: &mut Vec<
         let name = idle.key.namespaced_name();
         let message = format!("HTTPRoute {name} {}, so that it gives this route no requests", idle.why());
         let accepted = Condition::new("Accepted", false, NO_PARENT, message);
-        add_refusing(parents, (object, &idle.key), idle.parents(), &accepted);
+        add_refusing(parents, (object, &idle.key), idle.gateways(), &accepted);
     }
 }
 
-/// Adds an HTTPRoute above a route that does not serve it, once for each Gateway.
-fn add_refusing(
+/// Adds an HTTPRoute above a route that does not serve it, once for each Gateway, as far as a status has room.
+fn add_refusing<'a>(
     parents: &mut Vec<Parent>,
     (object, above): (&Object, &ObjectKey),
-    at: &[Parent],
+    gateways: impl IntoIterator<Item = &'a ObjectKey>,
     accepted: &Condition,
 ) {
     let (reference, written) = reference_to(object, above);
     let index = written.unwrap_or(object.body.route().map_or(0, |route| route.parents().len()) + parents.len());
-    for parent in at {
-        if parents.iter().any(|known| (&known.reference, &known.gateway) == (&reference, &parent.gateway)) {
+    for gateway in gateways {
+        let is_known = parents.iter().any(|known| (&known.reference, &known.gateway) == (&reference, gateway));
+        if is_known || parents.len() >= PARENTS_MAX {
             continue;
         }
         parents.push(Parent {
             reference: reference.clone(),
             origin: ParentOrigin::ParentRef(index),
-            gateway: parent.gateway.clone(),
+            gateway: gateway.clone(),
             set: None,
             accepted: accepted.clone(),
             attachments: Vec::new(),
