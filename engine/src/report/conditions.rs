@@ -43,7 +43,7 @@ pub(crate) fn conditions_at_parent(
     let as_desired = ParentConditions { accepted: desired.accepted.clone(), others: plan.conditions.clone() };
     let name = desired.gateway.namespaced_name();
     let Some(condition) = condition(report, key, &name) else {
-        return Some(below_earlier(engine, report, key, desired).into_iter().fold(as_desired, ParentConditions::with));
+        return Some(without_step(engine, report, key, desired, as_desired));
     };
     if condition.reason == "Backfilled" {
         return Some(backfilled(engine, key, plan, &name, as_desired, condition));
@@ -73,23 +73,35 @@ pub(crate) fn conditions_at_parent(
     Some(ParentConditions { accepted, others })
 }
 
-impl ParentConditions {
-    fn with(mut self, condition: Condition) -> Self {
-        self.others.push(condition);
-        self
+/// Returns the conditions of a route that is served in its desired version. What it is served with may be in an earlier
+/// version: a policy, or an HTTPRoute above it.
+fn without_step(
+    engine: &Engine,
+    report: &FallbackReport,
+    key: &ObjectKey,
+    desired: &Parent,
+    as_desired: ParentConditions,
+) -> ParentConditions {
+    let scopes = speaking(engine.scopes.of(&desired.gateway.namespaced_name()));
+    let Some(served) = scopes.filter_map(|scope| engine.translator.served_route(&scope.id.fleet, key)).next() else {
+        return as_desired;
+    };
+    let mut others = served.conditions.clone();
+    if others.iter().all(|known| known.kind != FALLBACK_CONDITION) {
+        others.extend(below_earlier(report, key, served, desired));
     }
+    ParentConditions { others, ..as_desired }
 }
 
-/// Returns the condition `holdfast.dev/Fallback` of a route that is served in its desired version, below an earlier version
-/// of an HTTPRoute above; `None` if the desired versions serve it there.
-fn below_earlier(engine: &Engine, report: &FallbackReport, key: &ObjectKey, desired: &Parent) -> Option<Condition> {
-    if !desired.is_route() || desired.accepted.status == "True" {
-        return None;
-    }
-    let scopes = speaking(engine.scopes.of(&desired.gateway.namespaced_name()));
-    let served = scopes.filter_map(|scope| engine.translator.served_route(&scope.id.fleet, key));
-    let delegated = served.flat_map(|plan| &plan.routes).filter_map(|rendered| rendered.delegated());
-    let here = delegated.filter(|of| of.places.iter().any(|(gateway, ..)| *gateway == desired.gateway));
+/// Returns the condition `holdfast.dev/Fallback` of a route that is served below an earlier version of an HTTPRoute.
+fn below_earlier(report: &FallbackReport, key: &ObjectKey, served: &RoutePlan, desired: &Parent) -> Option<Condition> {
+    let namespace = desired.reference.namespace.as_ref().unwrap_or(&key.namespace);
+    let is_parent = |above: &ObjectKey| (&above.namespace, &above.name) == (namespace, &desired.reference.name);
+    let delegated = served.routes.iter().filter_map(|rendered| rendered.delegated());
+    let here = delegated.filter(|of| {
+        of.chain.last().is_some_and(|(above, _)| is_parent(above))
+            && of.places.iter().any(|(gateway, ..)| *gateway == desired.gateway)
+    });
     let above: BTreeSet<&ObjectKey> = here.flat_map(|of| &of.chain).map(|(above, _)| above).collect();
     let earlier = report.backfilled_objects.iter().filter(|known| above.iter().any(|above| known.object.is(above)));
     let earlier: BTreeSet<String> = earlier.map(below_version).collect();

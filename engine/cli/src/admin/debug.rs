@@ -8,7 +8,7 @@ use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_engine::engine::Engine;
 use holdfast_engine::report::inspection::Failed;
 use holdfast_fallback::checker::Objection;
-use holdfast_graph::{ObjectKey, Origins};
+use holdfast_graph::{Node, ObjectKey, Origins};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 use serde_json::{Value, json};
 
@@ -158,9 +158,11 @@ pub fn faults(core: &Core) -> Value {
     let objections = core.engine.objections();
     let objections: Vec<Value> = objections
         .into_iter()
-        .map(|(gateway, Objection { node, about, why })| {
-            let (object, section) = (&node.key, &node.section);
-            json!({ "gateway": gateway, "object": object, "section": section, "about": about, "message": why })
+        .map(|(gateway, Objection { node, about, why, cause })| {
+            let Node { key: object, section } = node;
+            json!({
+                "gateway": gateway, "object": object, "section": section, "about": about, "message": why, "cause": cause,
+            })
         })
         .collect();
     let faults: Vec<Value> = core

@@ -434,6 +434,7 @@ fn may_be(hostname: &str, host: &str) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::panic)]
 mod tests {
     use holdfast_api::apis::decode::{Decoded, decode};
     use serde_json::json;

@@ -22,6 +22,7 @@ use holdfast_translate::precedence::merge::Origins;
 use holdfast_translate::precedence::settings::Piece;
 use holdfast_translate::route::{Rendered, RoutePlan};
 
+use super::above::{self, ServedBelow};
 use super::policies::{self, is_closed};
 use super::today::Today;
 use super::{About, Objection};
@@ -48,9 +49,11 @@ pub(super) fn check(
             }
             reason
         });
-        if let Some(why) = why {
+        let below = ServedBelow { object, plan, rendered };
+        let why = why.map(|why| (About::Reach, why.to_owned()));
+        if let Some((about, why)) = why.or_else(|| above::objection(&below, overlay, world, today)) {
             let node = Node::section(object.key.clone(), rendered.route.section.clone());
-            found.push(Objection::new(node, About::Reach, why));
+            found.push(Objection::new(node, about, why));
         }
     }
     found
@@ -61,6 +64,14 @@ pub(super) fn tops<'t>(object: &Object, plan: &RoutePlan, today: &Today<'t>) -> 
     let chains = plan.routes.iter().filter_map(|rendered| rendered.delegated()).map(|of| &of.chain);
     let chains: BTreeSet<&Vec<(ObjectKey, usize)>> = chains.filter(|chain| is_named(object, chain, today)).collect();
     chains.into_iter().filter_map(|chain| today.object(&chain.first()?.0)).collect()
+}
+
+/// Returns the first HTTPRoute above the routes of a plan that is served in an earlier version: it is the reason why they
+/// would be served otherwise than now.
+pub(super) fn earlier_above<'o>(plan: &RoutePlan, overlay: &'o Overlay) -> Option<&'o ObjectKey> {
+    let chains = plan.routes.iter().filter_map(|rendered| rendered.delegated()).flat_map(|of| &of.chain);
+    let mut earlier = chains.filter_map(|(above, _)| overlay.objects.get_key_value(above));
+    earlier.next().map(|(above, _)| above)
 }
 
 /// Returns the policies that a route has to have from the routes above it.
@@ -74,7 +85,11 @@ fn attached_above<'t>(above: &(ObjectKey, usize), overlay: &Overlay, today: &Tod
     let Some(object) = today.object(&above.0) else { return Vec::new() };
     let name = rule(above, overlay, today).and_then(|rule| rule.name.clone());
     let attached = today.attached(object).into_iter();
-    let own = attached.filter(|(_, section)| section.is_none_or(|section| Some(section) == name.as_deref()));
+    // A policy of one rule may be meant for any rule of an object that cannot be read.
+    let is_unread = today.is_unusable(&above.0);
+    let own = attached.filter(|(policy, section)| {
+        section.is_none_or(|section| Some(section) == name.as_deref() || (is_unread && policies::guards(policy, today)))
+    });
     own.map(|(policy, _)| policy).collect()
 }
 
@@ -127,19 +142,28 @@ fn is_named(object: &Object, chain: &[(ObjectKey, usize)], today: &Today<'_>) ->
     for (key, _) in chain.iter().rev() {
         let (Some(next), Some(above)) = (below, today.object(key)) else { return false };
         let Body::HttpRoute(route) = &above.body else { return false };
-        // What a rule that cannot be read delegates to is unknown.
-        let names = route.rules.iter().any(|entry| match entry {
-            RuleEntry::Decoded(rule) => {
-                rule.backend_refs.iter().flatten().any(|reference| names(reference, &above.key, next))
-            }
-            RuleEntry::Broken { .. } => true,
-        });
-        if !names || !accepts(next, key) {
+        if !route.rules.iter().any(|entry| may_select(entry, &above.key, next)) || !accepts(next, key) {
             return false;
         }
         below = Some(above);
     }
     true
+}
+
+/// Checks whether a rule delegates to a route, or may do so by references that cannot be read.
+pub(super) fn may_select(entry: &RuleEntry<HttpRule>, above: &ObjectKey, object: &Object) -> bool {
+    entry.may_have_more_backends() || entry.backends().iter().any(|reference| names(reference, above, object))
+}
+
+/// Checks whether a rule delegates, or may do so.
+pub(super) fn delegates(entry: &RuleEntry<HttpRule>) -> bool {
+    let is_route = |reference: &BackendRef| {
+        matches!(
+            (reference.group.as_deref(), reference.kind.as_deref()),
+            (Some(GROUP), Some(kinds::HTTP_ROUTE)) | (Some("delegation.kgateway.dev"), Some("label"))
+        )
+    };
+    entry.may_have_more_backends() || entry.backends().iter().any(is_route)
 }
 
 fn names(reference: &BackendRef, above: &ObjectKey, object: &Object) -> bool {

@@ -35,6 +35,18 @@ fn of(path: &PathMatch) -> Paths<'_> {
     }
 }
 
+/// Checks whether every path that a match accepts is a prefix or below it, by whole segments.
+pub(super) fn is_below(path: &PathMatch, prefix: &str) -> bool {
+    let prefix = prefix.trim_end_matches('/');
+    let rest = |path: &str| path.strip_prefix(prefix).map(str::to_owned);
+    match of(path) {
+        Paths::One(path) | Paths::Below(path) => {
+            rest(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        }
+        Paths::Text(text) => rest(&text).is_some_and(|rest| rest.starts_with('/')),
+    }
+}
+
 fn paths(a: &PathMatch, b: &PathMatch) -> bool {
     let below = |path: &str, prefix: &str| {
         path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

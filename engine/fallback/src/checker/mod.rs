@@ -8,6 +8,7 @@
 //! runs once per derivation, and its closings are final for that derivation, so that planner and audit cannot alternate
 //! forever. If the audit itself fails, everything that it did not check is closed.
 
+mod above;
 mod backends;
 mod clients;
 mod delegation;
@@ -157,6 +158,9 @@ fn route(
     }
     let mut found = reach::check(key, plan, overlay, gateway, world, today);
     found.extend(backends::check(key, plan, overlay, today));
+    if let Some(served) = overlay.objects.get(key).filter(|_| today.is_unusable(key)) {
+        found.extend(policies::of_unreadable(served, plan, world, today));
+    }
     if let Some(object) = today.object(key) {
         found.extend(delegation::check(object, plan, overlay, world, today));
         found.extend(policies::of_route(object, plan, overlay, world, today));
@@ -169,7 +173,9 @@ fn route(
         let served = security::Form::new(served, plan);
         found.extend(security::check(key, &desired, &served, world.settings));
     }
-    found
+    // A route that is served in an earlier version itself is the reason for its objections.
+    let cause = delegation::earlier_above(plan, overlay).filter(|_| !overlay.objects.contains_key(key));
+    found.into_iter().map(|objection| objection.because_of(cause.cloned())).collect()
 }
 
 /// Returns the route objects that the overlay affects.

@@ -222,19 +222,45 @@ pub(super) fn of_route(
 /// Returns, for each rule of a route, the protecting policies that are attached to it by its name or that it names.
 pub(super) fn of_rules(object: &Object, today: &Today<'_>) -> Vec<BTreeSet<ObjectKey>> {
     let count = object.body.route().map_or(0, |route| route.rule_count());
-    let guards = |key: &ObjectKey| match today.object(key).map(|policy| &policy.body) {
-        Some(Body::TrafficPolicy(policy)) => {
-            !policy.unread.is_empty() || policy.spec.as_ref().is_none_or(traffic::guards)
-        }
-        _ => false,
-    };
     let attached = today.attached(object);
     let of = |index| {
         let (name, named) = rule(object, index);
         let own = attached.iter().filter(|(_, section)| section.is_some() && *section == name.as_deref());
-        own.map(|(policy, _)| (*policy).clone()).chain(named).filter(guards).collect()
+        own.map(|(policy, _)| (*policy).clone()).chain(named).filter(|policy| guards(policy, today)).collect()
     };
     (0..count).map(of).collect()
+}
+
+/// Checks whether a policy protects, or may do so.
+pub(super) fn guards(policy: &ObjectKey, today: &Today<'_>) -> bool {
+    match today.object(policy).map(|policy| &policy.body) {
+        Some(Body::TrafficPolicy(policy)) => {
+            !policy.unread.is_empty() || policy.spec.as_ref().is_none_or(traffic::guards)
+        }
+        _ => false,
+    }
+}
+
+/// Returns objections to rules of an earlier version of a route with content that cannot be read: a policy that is attached
+/// to one of its rules may be meant for any of them.
+pub(super) fn of_unreadable(served: &Object, plan: &RoutePlan, world: &World<'_>, today: &Today<'_>) -> Vec<Objection> {
+    let attached = today.attached(served).into_iter().filter(|(_, section)| section.is_some());
+    let guarding: Vec<&ObjectKey> = attached.map(|(policy, _)| policy).filter(|policy| guards(policy, today)).collect();
+    let mut found = Vec::new();
+    let nothing = BTreeSet::new();
+    for rendered in plan.routes.iter().filter(|rendered| !is_closed(&rendered.route.action, world)) {
+        let merged = rendered.delegated().map(|of| &of.policies).or(plan.merged.get(&rendered.route.section));
+        let keys = merged.map_or(&nothing, |(keys, _)| keys);
+        if let Some(policy) = guarding.iter().find(|policy| !keys.contains(**policy)) {
+            let node = Node::section(served.key.clone(), rendered.route.section.clone());
+            let why = format!(
+                "it lacks the policy {policy}, which is attached to a rule: the content cannot be read, so that it is \
+                 unknown which requests this rule has now"
+            );
+            found.push(Objection::new(node, About::Security, why));
+        }
+    }
+    found
 }
 
 /// Returns the policies that the filters of a route of this object name.

@@ -25,7 +25,7 @@ pub(super) fn apply(derived: &mut Derived, objections: &BTreeSet<Objection>, wor
     let mut whole: BTreeSet<&ObjectKey> = BTreeSet::new();
     for objection in objections.iter().filter(|objection| objection.node.section.is_empty()) {
         if whole.insert(&objection.node.key) {
-            close_object(derived, &objection.node.key, &objection.why, world);
+            close_object(derived, objection, world);
         }
     }
     for objection in objections.iter().filter(|objection| !whole.contains(&objection.node.key)) {
@@ -37,13 +37,14 @@ pub(super) fn apply(derived: &mut Derived, objections: &BTreeSet<Objection>, wor
                 // The matches of an acknowledged version can be answered; for other versions, `World::manner`
                 // determines how.
                 let how = if is_stand_in { Manner::AsWritten } else { world.manner(node) };
-                close_unit(derived, node, how, &objection.why);
+                close_unit(derived, node, how, objection);
             }
         }
     }
 }
 
-fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &World<'_>) {
+fn close_object(derived: &mut Derived, objection: &Objection, world: &World<'_>) {
+    let (key, why) = (&objection.node.key, &objection.why);
     let was_hidden = &*key.kind != kinds::SECRET && derived.overlay.hidden.remove(key);
     if matches!(&*key.kind, kinds::GATEWAY | kinds::LISTENER_SET) {
         if was_hidden || derived.overlay.objects.remove(key).is_some() {
@@ -99,20 +100,20 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
         };
     for index in 0..rules {
         let node = Node::section(key.clone(), section(index).to_string());
-        close_unit(derived, &node, world.manner(&node), why);
+        close_unit(derived, &node, world.manner(&node), objection);
         if let (Some(decision), Some(was)) = (derived.plan.decisions.get_mut(&node), &was) {
             decision.causes.extend(was.causes.iter().cloned());
         }
     }
 }
 
-fn close_unit(derived: &mut Derived, node: &Node, how: Manner, why: &Arc<str>) {
+fn close_unit(derived: &mut Derived, node: &Node, how: Manner, objection: &Objection) {
     let units = derived.overlay.closed.entry(node.key.clone()).or_default();
-    units.entry(node.section.clone()).or_insert_with(|| Closing { how, message: why.clone() });
+    units.entry(node.section.clone()).or_insert_with(|| Closing { how, message: objection.why.clone() });
     let step = if how == Manner::LeftOut { Step::Excluded } else { Step::Replaced };
     let decision = derived.plan.decisions.entry(node.clone()).or_default();
     decision.step = decision.step.max(step);
-    decision.causes.insert(node.key.clone());
+    decision.causes.insert(objection.cause.as_ref().unwrap_or(&node.key).clone());
 }
 
 /// Hides all stand-in certificates, because a listener does not show which of them the objection is about.

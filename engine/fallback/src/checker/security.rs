@@ -333,6 +333,22 @@ pub(super) fn check(
     found
 }
 
+/// Returns the protection of a desired rule that a route of another object lacks. `own`: the served form of that object;
+/// `policies`: those that take part in the route.
+pub(super) fn lacking_of_rule(
+    (desired, index): (&Form<'_>, usize),
+    own: &Form<'_>,
+    route: &Route,
+    policies: &BTreeSet<ObjectKey>,
+    settings: &Settings,
+) -> Option<String> {
+    let nothing = Security::default();
+    let written = own.rules.get(route.precedence.rule).map_or(&nothing, |rule| &rule.security);
+    let plain = own.plan.places.iter().any(|(_, table, _)| matches!(table, TableName::Port(_)));
+    let security = &desired.rules.get(index)?.security;
+    security.lacking(route, &Carried { written, policies }, plain, settings)
+}
+
 /// Two versions of one route object.
 struct Both<'a> {
     desired: &'a Form<'a>,

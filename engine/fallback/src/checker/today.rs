@@ -2,8 +2,8 @@
 //!
 //! Neither translation's reader nor the results of earlier translations are used.
 
-use std::cell::OnceCell;
-use std::collections::BTreeSet;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
@@ -14,7 +14,10 @@ use holdfast_api::object::Object;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_graph::ObjectKey;
 use holdfast_translate::Translator;
+use holdfast_translate::overlay::Overlay;
+use holdfast_translate::route::RoutePlan;
 
+use super::above;
 use crate::plan::world::World;
 
 /// The current objects.
@@ -24,12 +27,30 @@ pub(super) struct Today<'a> {
     translator: &'a Translator,
     /// The policies; collected on first use.
     policies: OnceCell<Vec<&'a Arc<Object>>>,
+    /// Plans of HTTPRoutes that delegate and would be served in an earlier version, made from their current versions;
+    /// collected on first use.
+    plans: RefCell<BTreeMap<ObjectKey, Option<Arc<RoutePlan>>>>,
 }
 
 impl<'a> Today<'a> {
     pub(super) fn new(world: &World<'a>) -> Self {
-        let policies = OnceCell::new();
-        Self { objects: world.objects, unusable: world.unusable, translator: world.translator, policies }
+        Self {
+            objects: world.objects,
+            unusable: world.unusable,
+            translator: world.translator,
+            policies: OnceCell::new(),
+            plans: RefCell::default(),
+        }
+    }
+
+    /// Returns the plan of an HTTPRoute in its current version, with everything else as it would be served.
+    pub(super) fn current_plan(&self, key: &ObjectKey, overlay: &Overlay, world: &World<'_>) -> Option<Arc<RoutePlan>> {
+        if let Some(known) = self.plans.borrow().get(key) {
+            return known.clone();
+        }
+        let found = above::current_plan(key, overlay, world);
+        self.plans.borrow_mut().insert(key.clone(), found.clone());
+        found
     }
 
     /// Returns the desired version of an object.

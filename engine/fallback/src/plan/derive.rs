@@ -12,6 +12,7 @@ use holdfast_api::section::{self, HOST, ObjectSection};
 use holdfast_graph::{Content, Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict};
 use holdfast_translate::httpproxy::is_proxy;
 use holdfast_translate::overlay::{Closing, Manner, Overlay};
+use holdfast_translate::route::RoutePlan;
 
 use super::claims;
 use super::fairness::Wait;
@@ -109,9 +110,11 @@ pub fn derive(world: &World<'_>, graph: &Graph) -> Derived {
         lay_over(&mut derived, &closed, &left_out, world);
         let more = refused_with_stand_ins(world, &derived, &refused);
         let more_shared = shared.add(shared::refused_under(world, &derived.overlay));
-        if more.is_empty() && !more_shared {
+        let invalid = invalid_below(world, &derived);
+        if more.is_empty() && invalid.is_empty() && !more_shared {
             break;
         }
+        derived.broken.extend(invalid);
         derived.broken.extend(more.iter().map(|(node, broken)| (node.clone(), broken.clone())));
         refused.extend(more);
     }
@@ -157,31 +160,8 @@ fn refused_with_stand_ins(
 fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
     for key in world.translator.invalid_routes() {
-        let Some(plan) = world.translator.route(key).filter(|plan| plan.gateways().contains(world.gateway)) else {
-            continue;
-        };
-        let unresolved = world.settings.fallback.backfill_unresolved;
-        let counts = |class: Class| class == Class::Invalid || (unresolved && class == Class::Referential);
-        for replaced in plan.replaced.iter().filter(|replaced| counts(replaced.class) || replaced.policy.is_some()) {
-            match policies::behind(replaced, world) {
-                Some((node, Some(why))) => {
-                    broken.insert(node, why);
-                    continue;
-                }
-                None if replaced.policy.is_some() => continue,
-                _ => {}
-            }
-            let field = format!("spec.{}", replaced.section);
-            let is_unreadable = world.unusable.contains(&replaced.object);
-            let (field, message) = match replaced.message.split_once(": ") {
-                Some((path, message)) if path.starts_with(&field) || (is_unreadable && is_path(path)) => {
-                    (path.to_owned(), message.to_owned())
-                }
-                _ => (field, replaced.message.clone()),
-            };
-            let node = Node::section(replaced.object.clone(), replaced.section.as_str());
-            broken.insert(node, by_translation(field, message));
-        }
+        let plan = world.translator.route(key).filter(|plan| plan.gateways().contains(world.gateway));
+        broken.extend(plan.into_iter().flat_map(|plan| invalid_units(plan, world)));
     }
     broken.extend(policies::found(world));
     broken.extend(broken_backends(world));
@@ -194,6 +174,49 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
         broken.insert(Node::whole(key.clone()), by_translation(String::new(), UNREADABLE.into()));
     }
     broken.extend(certificates);
+    broken
+}
+
+/// Returns the units of a route that translation found invalid.
+fn invalid_units(plan: &RoutePlan, world: &World<'_>) -> BTreeMap<Node, Broken> {
+    let mut broken = BTreeMap::new();
+    let unresolved = world.settings.fallback.backfill_unresolved;
+    let counts = |class: Class| class == Class::Invalid || (unresolved && class == Class::Referential);
+    for replaced in plan.replaced.iter().filter(|replaced| counts(replaced.class) || replaced.policy.is_some()) {
+        match policies::behind(replaced, world) {
+            Some((node, Some(why))) => {
+                broken.insert(node, why);
+                continue;
+            }
+            None if replaced.policy.is_some() => continue,
+            _ => {}
+        }
+        let field = format!("spec.{}", replaced.section);
+        let is_unreadable = world.unusable.contains(&replaced.object);
+        let (field, message) = match replaced.message.split_once(": ") {
+            Some((path, message)) if path.starts_with(&field) || (is_unreadable && is_path(path)) => {
+                (path.to_owned(), message.to_owned())
+            }
+            _ => (field, replaced.message.clone()),
+        };
+        let node = Node::section(replaced.object.clone(), replaced.section.as_str());
+        broken.insert(node, by_translation(field, message));
+    }
+    broken
+}
+
+/// Returns the invalid units of routes below HTTPRoutes that are served in an earlier version: below the desired versions,
+/// these routes may have no place at the Gateway, so that nothing of them is found.
+fn invalid_below(world: &World<'_>, derived: &Derived) -> BTreeMap<Node, Broken> {
+    let above = derived.overlay.objects.values();
+    let below: BTreeSet<ObjectKey> = above.flat_map(|version| world.translator.routes_below(version)).collect();
+    let mut broken = BTreeMap::new();
+    for key in below.iter().filter(|key| !derived.overlay.alters(key)) {
+        let plan = world.translator.try_route(key, &derived.overlay, world.objects);
+        let plan = plan.filter(|plan| plan.gateways().contains(world.gateway));
+        broken.extend(plan.iter().flat_map(|plan| invalid_units(plan, world)));
+    }
+    broken.retain(|node, _| !derived.broken.contains_key(node));
     broken
 }
 

@@ -55,11 +55,17 @@ pub struct Objection {
     pub about: About,
     /// The reason, as a sentence.
     pub why: Arc<str>,
+    /// The broken object that this follows from; unset if it is the object itself.
+    pub cause: Option<ObjectKey>,
 }
 
 impl Objection {
     pub(crate) fn new(node: Node, about: About, why: impl Into<Arc<str>>) -> Self {
-        Self { node, about, why: why.into() }
+        Self { node, about, why: why.into(), cause: None }
+    }
+
+    pub(crate) fn because_of(self, cause: Option<ObjectKey>) -> Self {
+        Self { cause, ..self }
     }
 
     pub(crate) fn whole(key: &ObjectKey, about: About, why: impl Into<Arc<str>>) -> Self {

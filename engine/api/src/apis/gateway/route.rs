@@ -30,6 +30,7 @@ pub const HOSTNAMES_MAX: usize = 16;
 pub const PARENTS_MAX: usize = 32;
 
 const MATCHES: &str = "matches";
+const BACKEND_REFS: &str = "backendRefs";
 
 /// A route of any kind.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +64,8 @@ pub enum RuleEntry<R> {
         guards: Option<Box<R>>,
         /// The references to backends that can be read.
         backends: Vec<BackendRef>,
+        /// Whether there may be others, which cannot be read.
+        may_have_more: bool,
     },
 }
 
@@ -82,6 +85,11 @@ impl<R: RouteRule> RuleEntry<R> {
             RuleEntry::Decoded(rule) => rule.backends(),
             RuleEntry::Broken { backends, .. } => backends,
         }
+    }
+
+    /// Returns whether the rule may have other references to backends than [`RuleEntry::backends`].
+    pub fn may_have_more_backends(&self) -> bool {
+        matches!(self, RuleEntry::Broken { may_have_more: true, .. })
     }
 
     fn is_lost(&self) -> bool {
@@ -137,6 +145,7 @@ impl<R: RouteRule> GatewayRoute<R> {
             why: why.clone(),
             guards: entry.guards().cloned().map(Box::new),
             backends: entry.backends().to_vec(),
+            may_have_more: true,
         };
         Self {
             parents: self.parents.clone(),
@@ -343,8 +352,16 @@ fn rules_of<R: RouteRule>(value: Option<Value>, found: &mut Found) -> Option<Vec
     found.invalid("spec.rules", &why);
     // An empty list has no field that protects; rules over the limit are not read.
     let guards = if over { None } else { guards(&Value::Object(serde_json::Map::new())) };
-    let (matches, backends) = (Vec::new(), Vec::new());
-    rules.push(RuleEntry::Broken { name: None, matches, is_lost: false, why: why.into(), guards, backends });
+    let (matches, backends, may_have_more) = (Vec::new(), Vec::new(), over);
+    rules.push(RuleEntry::Broken {
+        name: None,
+        matches,
+        is_lost: false,
+        why: why.into(),
+        guards,
+        backends,
+        may_have_more,
+    });
     Some(rules)
 }
 
@@ -395,14 +412,26 @@ fn readable_matches<R: RouteRule>(rule: &Value) -> (Vec<Value>, bool) {
 /// Returns a rule that cannot be served, with the parts that can be read. `matches`: its matches, and whether a part of
 /// them cannot be read.
 fn broken<R: RouteRule>(rule: &Value, (matches, is_lost): (Vec<Value>, bool), why: Arc<str>) -> RuleEntry<R> {
-    let (name, guards, backends) = (name_of(rule), guards(rule), readable_backends(rule));
-    RuleEntry::Broken { name, matches, is_lost, why, guards, backends }
+    let (name, guards, (backends, may_have_more)) = (name_of(rule), guards(rule), readable_backends(rule));
+    RuleEntry::Broken { name, matches, is_lost, why, guards, backends, may_have_more }
 }
 
-/// Returns the references to backends of a rule that can be read.
-fn readable_backends(rule: &Value) -> Vec<BackendRef> {
-    let written = rule.get("backendRefs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    written.iter().filter_map(|reference| typed::read(reference).result.ok()).collect()
+/// Returns the references to backends of a rule that can be read, and whether there may be others.
+fn readable_backends(rule: &Value) -> (Vec<BackendRef>, bool) {
+    let Some(fields) = rule.as_object() else { return (Vec::new(), true) };
+    let written = match fields.get(BACKEND_REFS) {
+        Some(Value::Array(written)) => written.as_slice(),
+        Some(Value::Null) => &[],
+        Some(_) => return (Vec::new(), true),
+        None => {
+            // An unknown field may be meant as the references.
+            let is_meant = |name: &String| misspelt::similar(name, [BACKEND_REFS].into_iter()).is_some();
+            return (Vec::new(), fields.keys().any(is_meant));
+        }
+    };
+    let read: Vec<BackendRef> = written.iter().filter_map(|reference| typed::read(reference).result.ok()).collect();
+    let may_have_more = read.len() < written.len();
+    (read, may_have_more)
 }
 
 fn rule_of<R: RouteRule>(value: Value, field: &str, left: &mut usize, found: &mut Found) -> RuleEntry<R> {
