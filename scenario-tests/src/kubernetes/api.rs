@@ -1,9 +1,11 @@
 //! Requests to the API server with the rights of an administrator, without a process for each: JSON in, JSON out.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use futures::{Stream, StreamExt};
 use hyper::header::CONTENT_TYPE;
 use hyper::{Method, Request};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::WatchEvent;
 use kube::{Client, Config, Error};
 use serde_json::Value;
 
@@ -38,6 +40,19 @@ impl Api {
         }
     }
 
+    /// Returns the text at a path, as of the metrics of the API server.
+    pub async fn text(&self, path: &str) -> Result<String> {
+        let request = Request::builder().uri(path).body(Vec::new())?;
+        self.client.request_text(request).await.with_context(|| format!("GET {path}"))
+    }
+
+    /// Opens a watch of the objects at a path: first all of them arrive, then each one that is created or changed.
+    pub async fn watch(&self, path: &str) -> Result<impl Stream<Item = Result<Value>> + use<>> {
+        let request = Request::builder().uri(format!("{path}?watch=true")).body(Vec::new())?;
+        let events = self.client.request_events(request).await.with_context(|| format!("watch {path}"))?;
+        Ok(events.filter_map(async |event| changed(event).transpose()))
+    }
+
     /// Creates an object at a path; returns `None` if it exists, or what it belongs to does not exist any more.
     pub async fn create(&self, path: &str, object: &Value) -> Result<Option<Value>> {
         self.send(Method::POST, path, Some(("application/json", object))).await
@@ -66,5 +81,14 @@ impl Api {
             Err(Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
             Err(error) => Err(error).context(what),
         }
+    }
+}
+
+/// Returns the object of an event, unless it is deleted.
+fn changed(event: Result<WatchEvent<Value>, Error>) -> Result<Option<Value>> {
+    match event? {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) => Ok(Some(object)),
+        WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => Ok(None),
+        WatchEvent::Error(status) => bail!("the API server reports {status:?}"),
     }
 }
