@@ -8,7 +8,7 @@ use holdfast_scenario_tests::connect::ClientConnection;
 use holdfast_scenario_tests::request::get;
 use tokio::time::sleep;
 
-use crate::fixture::{HEADER, PATH};
+use crate::objects::{HEADER, PATH};
 
 /// Pause between two requests: short beside every measured time, and long enough to leave the processors to others.
 const PAUSE: Duration = Duration::from_millis(1);

@@ -25,23 +25,34 @@ pub(crate) fn figures(run: &Run) -> Vec<Figure> {
     let read = Some(floors.read_milliseconds);
     let plain = |name: &str, value| Figure::new(name, value, None);
     let mut all = vec![
-        Figure::new("cold start, ms (floor: reading all files)", run.cold_start.milliseconds, read),
+        Figure::new("cold start, ms (floor: reading objects)", run.cold_start.milliseconds, read),
         Figure::new("restart with the store, ms", run.restart.milliseconds, read),
         plain("CPU of the cold start, ms", run.cold_start.cpu_milliseconds),
         plain("CPU of the restart, ms", run.restart.cpu_milliseconds),
         plain("bytes of the cold start", run.cold_start.bytes as f64),
     ];
-    let both = floors.file_milliseconds.plus(floors.echo_milliseconds);
-    all.extend(percentiles("edit to client (floor: file and gRPC)", run.edit.milliseconds, Some(both)));
+    if let Some(statuses) = &run.statuses {
+        all.push(plain("start until all statuses are written, s", statuses.seconds));
+        all.push(plain("CPU until all statuses are written, ms", statuses.cpu_milliseconds));
+        all.push(plain("writes of statuses and Events", statuses.count as f64));
+    }
+    let both = floors.notice_milliseconds.plus(floors.echo_milliseconds);
+    all.extend(percentiles("edit to client (floor: notice, gRPC)", run.edit.milliseconds, Some(both)));
+    if let Some(acknowledged) = run.edit.acknowledged_milliseconds {
+        all.extend(percentiles("edit to acknowledgement", acknowledged, None));
+    }
+    all.extend(run.edit.writes.map(|writes| plain("writes of statuses and Events for an edit", writes)));
     all.extend([
         Figure::new("bytes of an edit (floor: the response)", run.edit.bytes, Some(run.edit.response_bytes as f64)),
         plain("CPU of an edit, ms", run.edit.cpu_milliseconds),
         plain("CPU of another annotation, ms", run.annotation.cpu_milliseconds),
         plain("responses to annotations", run.annotation.responses as f64),
-        plain("CPU of a file with the same bytes, ms", run.same_bytes.cpu_milliseconds),
-        plain("responses to the same bytes", run.same_bytes.responses as f64),
-        plain("idle CPU, % of a core", run.idle_cpu_percent),
     ]);
+    if let Some(same_bytes) = &run.same_bytes {
+        all.push(plain("CPU of a file with the same bytes, ms", same_bytes.cpu_milliseconds));
+        all.push(plain("responses to the same bytes", same_bytes.responses as f64));
+    }
+    all.push(plain("idle CPU, % of a core", run.idle_cpu_percent));
     let memory = &run.memory;
     for (stage, memory) in
         [("start", memory.after_start), ("edits", memory.after_edits), ("restart", memory.after_restart)]
@@ -51,7 +62,7 @@ pub(crate) fn figures(run: &Run) -> Vec<Figure> {
     }
     all.push(plain("peak until the end of the edits, MiB", memory.after_edits.peak as f64 / 1024.0));
     all.extend(run.memory_per_route.iter().flat_map(per_route));
-    all.extend(percentiles("file to inotify", floors.file_milliseconds, None));
+    all.extend(percentiles("edit to notice without Holdfast", floors.notice_milliseconds, None));
     all.extend(percentiles("gRPC of one response", floors.echo_milliseconds, None));
     if let Some(EnvoySection::Measured(measured)) = &run.envoy {
         all.extend(through_envoy(measured));

@@ -11,7 +11,7 @@ use holdfast_scenario_tests::process::Process;
 use tokio::time::sleep;
 
 use crate::answers::Answers;
-use crate::fixture::HEADER;
+use crate::objects::HEADER;
 
 /// Pause after each edit.
 const PAUSE: Duration = Duration::from_millis(100);

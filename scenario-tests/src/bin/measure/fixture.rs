@@ -1,5 +1,5 @@
-//! The objects of a measurement: one Gateway with one plain listener, routes with one host each, a Service for every ten
-//! routes, and the versions of the routes that are edited.
+//! What Holdfast reads in a measurement: one Gateway with one plain listener, the routes and the Services, in a folder of
+//! manifests or in an API server.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -7,23 +7,32 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use holdfast_scenario_tests::manifests::{NAMESPACE, SERVICE_PORT, documents, service};
+use holdfast_scenario_tests::manifests::documents;
 use holdfast_scenario_tests::{HoldfastOptions, World};
 
-use crate::report::VirtualHosts;
+use crate::api_server::{ApiServer, ENDPOINT};
+use crate::objects::{Edited, ROUTES_OF_FILE, host, route, service_of};
+use crate::report::{Input, VirtualHosts};
+use crate::requests::Requests;
 
-/// Number of routes in a file, and of routes with the same Service.
-const ROUTES_OF_FILE: usize = 10;
-/// The end of every host.
-pub(crate) const DOMAIN: &str = ".measure.example";
-/// The header that every route adds to requests.
-pub(crate) const HEADER: &str = "x-measure";
-/// The path of every request; every version of a route matches it.
-pub(crate) const PATH: &str = "/a-b";
-/// A match that is larger than the limit of RE2 programs in Envoy, and smaller than the one in the bootstrap of Holdfast.
-const LARGE: &str = "{type: RegularExpression, value: '/([a-z0-9]{1,40}-[a-z0-9]{1,40})'}";
+/// Where the objects are.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// In the folder of manifests of the world.
+    Folder,
+    ApiServer(Box<ApiServer>),
+}
 
-/// The objects of a measurement, in the folder of manifests of a world.
+/// The times of an edit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    /// Beginning of the rename of the file, or of the request to the API server.
+    pub(crate) began: Instant,
+    /// Arrival of the answer of the API server.
+    pub(crate) acknowledged: Option<Instant>,
+}
+
+/// The objects of a measurement.
 #[derive(Debug)]
 pub(crate) struct Fixture<'a> {
     pub(crate) world: &'a World,
@@ -35,19 +44,40 @@ pub(crate) struct Fixture<'a> {
     pub(crate) virtual_hosts: VirtualHosts,
     /// The port of the Gateway.
     pub(crate) port: u16,
+    pub(crate) source: Source,
 }
 
 impl<'a> Fixture<'a> {
-    /// Writes all objects.
+    /// Creates all objects.
+    pub(crate) async fn create(
+        input: Input,
+        world: &'a World,
+        routes: usize,
+        endpoint: SocketAddr,
+        virtual_hosts: VirtualHosts,
+    ) -> Result<Self> {
+        match input {
+            Input::Folder => Self::write(world, routes, endpoint, virtual_hosts),
+            Input::Kubernetes => {
+                let port = world.port()?;
+                let source = Source::ApiServer(Box::new(ApiServer::start(world, port, routes).await?));
+                let endpoint = ENDPOINT;
+                Ok(Self { world, routes, endpoint, virtual_hosts, port, source })
+            }
+        }
+    }
+
+    /// Writes all objects into the folder of manifests.
     pub(crate) fn write(
         world: &'a World,
         routes: usize,
         endpoint: SocketAddr,
         virtual_hosts: VirtualHosts,
     ) -> Result<Self> {
-        let fixture = Self { world, routes, endpoint, virtual_hosts, port: world.gateway()? };
+        let source = Source::Folder;
+        let fixture = Self { world, routes, endpoint, virtual_hosts, port: world.gateway()?, source };
         for file in 0..routes.div_ceil(ROUTES_OF_FILE) {
-            world.write(&format!("service-{file:05}.yaml"), service(NAMESPACE, &backend(file), None, &[endpoint]))?;
+            world.write(&format!("service-{file:05}.yaml"), service_of(file, endpoint))?;
             world.write(&file_name(file), fixture.file(file, |_| Edited::default()))?;
         }
         Ok(fixture)
@@ -55,7 +85,11 @@ impl<'a> Fixture<'a> {
 
     /// Options of Holdfast with this value of `--probe`.
     pub(crate) fn options(&self, probe: &str) -> Result<HoldfastOptions> {
-        let options = HoldfastOptions::new(self.world)?.args(&["--probe", probe]);
+        let mut options = HoldfastOptions::new(self.world)?.args(&["--probe", probe]);
+        if let Source::ApiServer(server) = &self.source {
+            options.manifests.clear();
+            options = options.args(&["--kubeconfig", &server.kubeconfig()]);
+        }
         // Earlier versions of Holdfast do not have the flag.
         Ok(match self.virtual_hosts {
             VirtualHosts::Whole => options,
@@ -94,8 +128,24 @@ impl<'a> Fixture<'a> {
         self.edited_route() / ROUTES_OF_FILE
     }
 
+    /// Edits the edited route where Holdfast reads it.
+    pub(crate) async fn edit(&self, edited: &Edited) -> Result<Written> {
+        match &self.source {
+            Source::Folder => Ok(Written { began: self.edit_file(edited)?, acknowledged: None }),
+            Source::ApiServer(server) => server.replace(self.edited_route(), edited).await,
+        }
+    }
+
+    /// Requests for statuses and Events so far; none with a folder.
+    pub(crate) async fn requests(&self) -> Result<Requests> {
+        match &self.source {
+            Source::Folder => Ok(Requests::default()),
+            Source::ApiServer(server) => server.requests().await,
+        }
+    }
+
     /// Replaces the file of the edited route; returns when the rename began.
-    pub(crate) fn edit(&self, edited: &Edited) -> Result<Instant> {
+    pub(crate) fn edit_file(&self, edited: &Edited) -> Result<Instant> {
         let route = self.edited_route();
         let version = |number| if number == route { *edited } else { Edited::default() };
         let file = self.edited_file();
@@ -131,68 +181,14 @@ impl<'a> Fixture<'a> {
     }
 }
 
-/// A version of an edited route.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Edited {
-    /// Number of the value of its header, which clients receive.
-    pub(crate) value: usize,
-    /// Number of the value of its annotation, which clients do not receive.
-    pub(crate) annotation: usize,
-    /// Whether an Envoy with a small limit of RE2 programs refuses it.
-    pub(crate) is_refused: bool,
-}
-
-impl Edited {
-    /// The value of the header. All values have the same length, so that all responses do.
-    pub(crate) fn header(&self) -> String {
-        format!("value-{:08}", self.value)
-    }
-}
-
 fn file_name(file: usize) -> String {
     format!("routes-{file:05}.yaml")
-}
-
-fn backend(file: usize) -> String {
-    format!("s{file:05}")
-}
-
-fn host(number: usize) -> String {
-    format!("r{number:06}{DOMAIN}")
-}
-
-fn route(number: usize, edited: &Edited) -> String {
-    let (backend, header, annotation) = (backend(number / ROUTES_OF_FILE), edited.header(), edited.annotation);
-    let host = host(number);
-    let path = if edited.is_refused { LARGE } else { "{type: PathPrefix, value: /}" };
-    format!(
-        r#"apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata:
-  name: r{number:06}
-  namespace: {NAMESPACE}
-  annotations:
-    measure.example/number: "{annotation}"
-spec:
-  parentRefs:
-  - name: public
-  hostnames: ["{host}"]
-  rules:
-  - matches:
-    - path: {path}
-    filters:
-    - type: RequestHeaderModifier
-      requestHeaderModifier: {{set: [{{name: {HEADER}, value: {header}}}]}}
-    backendRefs: [{{name: {backend}, port: {SERVICE_PORT}}}]
-"#
-    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const ENDPOINT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9);
+    use crate::objects::LARGE;
 
     #[test]
     fn an_edit_changes_one_route_of_one_file() -> Result<()> {
@@ -203,7 +199,7 @@ mod tests {
         let before = read()?;
         assert_eq!(before.matches("kind: HTTPRoute").count(), 10);
         let edited = Edited { value: 7, ..Edited::default() };
-        fixture.edit(&edited)?;
+        fixture.edit_file(&edited)?;
         let after = read()?;
         assert_eq!(after.len(), before.len());
         assert_eq!(after.matches(&edited.header()).count(), 1);
@@ -215,8 +211,8 @@ mod tests {
     fn a_pair_is_the_first_two_routes_of_one_file() -> Result<()> {
         let world = World::new()?;
         for (routes, pairs) in [(1, 0), (2, 1), (11, 1), (12, 2), (20, 2)] {
-            let fixture =
-                Fixture { world: &world, routes, endpoint: ENDPOINT, virtual_hosts: VirtualHosts::Whole, port: 80 };
+            let (world, virtual_hosts, source) = (&world, VirtualHosts::Whole, Source::Folder);
+            let fixture = Fixture { world, routes, endpoint: ENDPOINT, virtual_hosts, port: 80, source };
             assert_eq!(fixture.pairs(), pairs, "{routes} routes");
         }
         let fixture = Fixture::write(&world, 25, ENDPOINT, VirtualHosts::Whole)?;

@@ -1,4 +1,4 @@
-//! What the machine needs for the same work without Holdfast: notice of a renamed file, and a response over gRPC.
+//! What the machine needs for the same work without Holdfast: notice of an edit, and a response over gRPC.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -24,34 +24,54 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, Source};
+use crate::objects::Edited;
 use crate::percentiles::{Percentiles, milliseconds};
 use crate::report::Floors;
-use crate::wire;
+use crate::{watched, wire};
 
 /// Pause between two rounds: as for edits, the processor is idle before each.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 /// Time for the machine to do anything.
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Measures all floors; `response` is that of an edit, and `folder` an empty one.
+/// Measures all floors while Holdfast does not run; `response` is that of an edit.
 pub(crate) async fn measure(
     fixture: &Fixture<'_>,
-    folder: &Path,
+    edited: &mut Edited,
     response: DeltaDiscoveryResponse,
     rounds: usize,
 ) -> Result<Floors> {
-    let files = fixture.files()?;
-    let began = Instant::now();
-    for file in &files {
-        fs::read(file)?;
-    }
-    let read_milliseconds = milliseconds(began.elapsed());
-    let file = fixture.edited_path();
-    let text = fs::read(&file)?;
-    let file_milliseconds = Percentiles::of(&tokio::task::block_in_place(|| notices(folder, &text, rounds))?);
+    let read_milliseconds = milliseconds(read(fixture).await?);
+    let notices = match &fixture.source {
+        Source::Folder => {
+            let text = fs::read(fixture.edited_path())?;
+            tokio::task::block_in_place(|| notices(fixture.world.folder(), &text, rounds))?
+        }
+        Source::ApiServer(server) => watched::notices(fixture, server, edited, rounds).await?,
+    };
+    let notice_milliseconds = Percentiles::of(&notices);
     let echo_milliseconds = Percentiles::of(&echoes(response, rounds).await?);
-    Ok(Floors { file_milliseconds, echo_milliseconds, read_milliseconds })
+    Ok(Floors { notice_milliseconds, echo_milliseconds, read_milliseconds })
+}
+
+/// Returns the time of reading all objects.
+async fn read(fixture: &Fixture<'_>) -> Result<Duration> {
+    match &fixture.source {
+        Source::Folder => {
+            let files = fixture.files()?;
+            let began = Instant::now();
+            for file in &files {
+                fs::read(file)?;
+            }
+            Ok(began.elapsed())
+        }
+        Source::ApiServer(server) => {
+            let began = Instant::now();
+            server.list().await?;
+            Ok(began.elapsed())
+        }
+    }
 }
 
 /// Returns the times from the rename of a file in this folder until inotify has reported it and it is read.
@@ -102,7 +122,7 @@ async fn echoes(response: DeltaDiscoveryResponse, rounds: usize) -> Result<Vec<D
 }
 
 /// Omits the first round, in which connections are opened and memory is allocated: a floor is what every round needs.
-fn without_first(mut times: Vec<Duration>) -> Vec<Duration> {
+pub(crate) fn without_first(mut times: Vec<Duration>) -> Vec<Duration> {
     times.drain(..1.min(times.len()));
     times
 }
@@ -146,11 +166,10 @@ mod tests {
     async fn floors_of_large_responses_are_measured() -> Result<()> {
         let world = World::new()?;
         let fixture = Fixture::write(&world, 1, (Ipv4Addr::LOCALHOST, 9).into(), VirtualHosts::Whole)?;
-        let folder = tempfile::tempdir()?;
         let response = DeltaDiscoveryResponse { nonce: "n".repeat(5 << 20), ..Default::default() };
-        let floors = measure(&fixture, folder.path(), response, 2).await?;
+        let floors = measure(&fixture, &mut Edited::default(), response, 2).await?;
         assert!(floors.read_milliseconds > 0.0, "{floors:?}");
-        assert!(floors.file_milliseconds.p50 > 0.0 && floors.echo_milliseconds.p50 > 0.0, "{floors:?}");
+        assert!(floors.notice_milliseconds.p50 > 0.0 && floors.echo_milliseconds.p50 > 0.0, "{floors:?}");
         Ok(())
     }
 }

@@ -14,7 +14,8 @@ use tokio::time::sleep;
 
 use crate::answers::Answers;
 use crate::edits::PAUSE;
-use crate::fixture::{Edited, Fixture};
+use crate::fixture::Fixture;
+use crate::objects::Edited;
 use crate::percentiles::Percentiles;
 use crate::report::{Isolated, Isolation};
 use crate::through_envoy;

@@ -1,8 +1,9 @@
-//! Measures Holdfast in standalone mode with a neutral xDS client: starts, edits, CPU and memory for several numbers of
-//! routes, each beside what the machine needs without Holdfast; then edits through a real Envoy, if one is available. It
-//! uses loopback only.
+//! Measures Holdfast with a neutral xDS client: starts, edits, CPU and memory for several numbers of routes, each beside
+//! what the machine needs without Holdfast. The objects are in a folder of manifests, and then edits through a real Envoy
+//! are measured too, if one is available; or they are in a real API server. It uses loopback only.
 
 mod answers;
+mod api_server;
 mod client;
 mod edits;
 mod figures;
@@ -11,14 +12,17 @@ mod fixture;
 mod floors;
 mod isolation;
 mod names;
+mod objects;
 mod percentiles;
 mod report;
+mod requests;
 mod run;
 mod start;
 mod surroundings;
 mod table;
 mod through_envoy;
 mod usage;
+mod watched;
 mod wire;
 
 use std::fs;
@@ -27,10 +31,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 
-use crate::report::{Report, VirtualHosts};
+use crate::report::{Input, Report, VirtualHosts};
 
-/// Measures Holdfast in standalone mode, with an xDS client and with an Envoy; HOLDFAST_BIN and ENVOY_BIN name the
-/// programs, else they are built and looked for.
+/// Measures Holdfast with an xDS client and with an Envoy, or with an API server; HOLDFAST_BIN, ENVOY_BIN and
+/// KUBEBUILDER_ASSETS name the programs, else they are built and looked for.
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -56,7 +60,10 @@ struct Options {
     /// Numbers of routes; one route is always measured first, for memory.
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_values_t = [1000, 10_000])]
     routes: Vec<usize>,
-    /// Number of measured edits; rewrites without effect are half as many of each kind.
+    /// Where Holdfast reads the objects.
+    #[arg(long, value_enum, default_value_t)]
+    input: Input,
+    /// Number of measured edits; those without effect are half as many of each kind.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..))]
     edits: u16,
     /// The form in which virtual hosts are sent, to the client and to the Envoy.
@@ -83,6 +90,9 @@ async fn main() -> Result<()> {
 }
 
 async fn measure(options: Options) -> Result<()> {
+    if options.input == Input::Kubernetes {
+        api_server::check()?;
+    }
     let edits = usize::from(options.edits);
     let mut report = Report {
         commit: surroundings::commit(),
@@ -90,6 +100,7 @@ async fn measure(options: Options) -> Result<()> {
         program: surroundings::program()?,
         machine: surroundings::machine()?,
         edits,
+        input: options.input,
         virtual_hosts: options.virtual_hosts,
         runs: Vec::new(),
     };
@@ -98,7 +109,7 @@ async fn measure(options: Options) -> Result<()> {
     numbers.retain(|routes| *routes > 1);
     numbers.insert(0, 1);
     for routes in numbers {
-        let mut run = run::measure(routes, edits, options.virtual_hosts).await?;
+        let mut run = run::measure(options.input, routes, edits, options.virtual_hosts).await?;
         run.memory_per_route = report.runs.first().and_then(|base| run.memory_per_route(base));
         println!("\n{}", table::of_run(&run).trim_end());
         report.runs.push(run);

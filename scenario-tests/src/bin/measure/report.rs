@@ -17,6 +17,17 @@ pub(crate) enum VirtualHosts {
     Separate,
 }
 
+/// Where Holdfast reads the objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Input {
+    /// A folder of manifests.
+    #[default]
+    Folder,
+    /// A kube-apiserver with its etcd.
+    Kubernetes,
+}
+
 /// A run of this program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
@@ -29,6 +40,9 @@ pub(crate) struct Report {
     pub(crate) machine: Machine,
     /// Number of measured edits for each number of routes.
     pub(crate) edits: usize,
+    /// The input; a folder in files of earlier versions of this program.
+    #[serde(default)]
+    pub(crate) input: Input,
     /// The form of virtual hosts; whole in files of earlier versions of this program.
     #[serde(default)]
     pub(crate) virtual_hosts: VirtualHosts,
@@ -49,22 +63,29 @@ pub(crate) struct Run {
     pub(crate) routes: usize,
     /// Start with an empty data folder.
     pub(crate) cold_start: Start,
+    /// What Holdfast writes into the API server after that start; none with a folder.
+    #[serde(default)]
+    pub(crate) statuses: Option<StatusWrites>,
     /// Start with the data folder of the process before, after all edits.
     pub(crate) restart: Start,
     pub(crate) edit: Edits,
-    /// Rewrites of the file with another annotation.
+    /// Edits of an annotation only.
     pub(crate) annotation: Rewrites,
-    /// Rewrites of the file with the same bytes.
-    pub(crate) same_bytes: Rewrites,
+    /// Rewrites of the file with the same bytes; only with a folder.
+    #[serde(default)]
+    pub(crate) same_bytes: Option<Rewrites>,
     /// CPU without any edit, in percent of one core.
     pub(crate) idle_cpu_percent: f64,
     pub(crate) memory: Stages,
     /// As `memory`, after subtraction of the run with one route; none in that run.
     pub(crate) memory_per_route: Option<PerRoute>,
     pub(crate) floors: Floors,
-    /// Edits through an Envoy; none in files of earlier versions of this program.
+    /// Edits through an Envoy; none in files of earlier versions of this program, and with an API server.
     #[serde(default)]
     pub(crate) envoy: Option<EnvoySection>,
+    /// Measurements that this input does not have, each with the reason.
+    #[serde(default)]
+    pub(crate) left_out: Vec<String>,
 }
 
 /// A start of the process.
@@ -78,11 +99,28 @@ pub(crate) struct Start {
     pub(crate) bytes: u64,
 }
 
+/// Writes of Holdfast to the API server until it is quiet: statuses and Events.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StatusWrites {
+    pub(crate) count: u64,
+    /// Time from the start of the process until neither of them has work, up to a second too long.
+    pub(crate) seconds: f64,
+    /// CPU time of the process in that time.
+    pub(crate) cpu_milliseconds: f64,
+}
+
 /// Edits that change what clients receive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Edits {
-    /// Time from the rename of the file until the client has the changed virtual host, in milliseconds.
+    /// Time from the rename of the file, or from the request to the API server, until the client has the changed virtual
+    /// host, in milliseconds.
     pub(crate) milliseconds: Percentiles,
+    /// Time from the request until the API server has acknowledged it, in milliseconds; none with a folder.
+    #[serde(default)]
+    pub(crate) acknowledged_milliseconds: Option<Percentiles>,
+    /// Number of statuses and Events that Holdfast writes for each edit; the CPU time contains their cost.
+    #[serde(default)]
+    pub(crate) writes: Option<f64>,
     /// Bytes that the client reads for each edit.
     pub(crate) bytes: f64,
     /// Encoded size of the response with the changed virtual host.
@@ -91,13 +129,13 @@ pub(crate) struct Edits {
     pub(crate) cpu_milliseconds: f64,
 }
 
-/// Rewrites of a file that change nothing for clients.
+/// Edits that change nothing for clients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Rewrites {
     pub(crate) count: usize,
-    /// CPU time of the process for each rewrite, without that of an idle process in the same time.
+    /// CPU time of the process for each edit, without that of an idle process in the same time.
     pub(crate) cpu_milliseconds: f64,
-    /// Responses to all rewrites.
+    /// Responses to all edits.
     pub(crate) responses: u64,
 }
 
@@ -122,11 +160,13 @@ pub(crate) struct PerRoute {
 /// What the machine needs without Holdfast.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Floors {
-    /// Time from the rename of the edited file until inotify reports it and it is read.
-    pub(crate) file_milliseconds: Percentiles,
+    /// Time from the rename of the edited file until inotify reports it and it is read, or from the request to the API
+    /// server until a bare watch has the event.
+    #[serde(alias = "file_milliseconds")]
+    pub(crate) notice_milliseconds: Percentiles,
     /// Time from a request over gRPC until the client has a response as large as that to an edit.
     pub(crate) echo_milliseconds: Percentiles,
-    /// Time of reading all manifests.
+    /// Time of reading all manifests, or of listing the objects.
     pub(crate) read_milliseconds: f64,
 }
 

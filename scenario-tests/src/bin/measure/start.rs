@@ -7,10 +7,11 @@ use anyhow::{Context, Result, bail};
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, process};
 
 use crate::client::Client;
-use crate::fixture::{DOMAIN, Fixture};
+use crate::fixture::{Fixture, Source};
 use crate::names;
+use crate::objects::DOMAIN;
 use crate::percentiles::milliseconds;
-use crate::report::{Start, VirtualHosts};
+use crate::report::{Start, StatusWrites, VirtualHosts};
 use crate::usage;
 
 /// Time for a start with many routes.
@@ -22,12 +23,19 @@ const PAUSE: Duration = Duration::from_millis(2);
 const INTERVAL: Duration = Duration::from_secs(1);
 const INTERVALS: usize = 300;
 const SETTLED_CPU: Duration = Duration::from_millis(20);
+/// Number of such intervals in succession beside an API server: a write that failed is repeated after two seconds.
+const QUIET_INTERVALS: usize = 3;
+/// Number of statuses that an idle Holdfast reads in an interval at most, to see changes by other clients.
+const READS: u64 = 3;
+/// Number of statuses that are written in an interval at least: half of the rate to which Holdfast limits itself.
+const STATUSES_PER_INTERVAL: usize = 5;
 
 /// A running Holdfast and its client.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) holdfast: Holdfast,
     pub(crate) client: Client,
+    began: Instant,
 }
 
 impl Running {
@@ -48,19 +56,40 @@ impl Running {
             cpu_milliseconds: milliseconds(usage::cpu(holdfast.id())?),
             bytes: client.bytes(),
         };
-        Ok((Self { holdfast, client }, start))
+        Ok((Self { holdfast, client, began }, start))
     }
 
-    /// Receives until the process is idle: it has stored what the client has accepted.
-    pub(crate) async fn settle(&mut self) -> Result<()> {
-        for _ in 0..INTERVALS {
-            let before = self.cpu()?;
+    /// Receives until the process is idle: it has stored what the client has accepted, and an API server has this number
+    /// of writes and gets no more. Returns since when.
+    pub(crate) async fn settle(&mut self, fixture: &Fixture<'_>, writes: u64) -> Result<Instant> {
+        let (needed, settled_cpu, limit) = match &fixture.source {
+            Source::Folder => (1, SETTLED_CPU, INTERVALS),
+            // The regular work of each second grows with the number of objects.
+            Source::ApiServer(_) => (QUIET_INTERVALS, INTERVAL, INTERVALS + fixture.routes / STATUSES_PER_INTERVAL),
+        };
+        let (mut quiet, mut since) = (0, Instant::now());
+        for _ in 0..limit {
+            let (cpu, before) = (self.cpu()?, fixture.requests().await?);
             let received = self.client.rest(INTERVAL).await?;
-            if received == 0 && self.cpu()? - before <= SETTLED_CPU {
-                return Ok(());
+            let (cpu, after) = (self.cpu()? - cpu, fixture.requests().await?);
+            let has_statuses = after.writes >= writes && after.writes == before.writes;
+            if received == 0 && cpu <= settled_cpu && has_statuses && after.reads - before.reads <= READS {
+                quiet += 1;
+            } else {
+                (quiet, since) = (0, Instant::now());
+            }
+            if quiet == needed {
+                return Ok(since);
             }
         }
-        bail!("holdfast is not idle {INTERVALS} s after the last change")
+        bail!("holdfast is not idle {limit} s after the last change")
+    }
+
+    /// What a start has needed; the process has settled at `settled`, and `before` are the writes before the start.
+    pub(crate) async fn statuses(&self, fixture: &Fixture<'_>, settled: Instant, before: u64) -> Result<StatusWrites> {
+        let seconds = (settled - self.began).as_secs_f64();
+        let count = fixture.requests().await?.writes.saturating_sub(before);
+        Ok(StatusWrites { count, seconds, cpu_milliseconds: milliseconds(self.cpu()?) })
     }
 
     /// The CPU time of the process so far.

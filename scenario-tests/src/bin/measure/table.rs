@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::figures::{Figure, figures};
-use crate::report::{EnvoySection, Report, Run, VirtualHosts};
+use crate::report::{EnvoySection, Input, Report, Run, VirtualHosts};
 
 /// Width of the names and of the other columns.
 const NAME: usize = 48;
@@ -18,6 +18,9 @@ pub(crate) fn of_run(run: &Run) -> String {
     }
     if let Some(reason) = skipped(run) {
         let _ = writeln!(table, "edits through an Envoy: skipped: {reason}");
+    }
+    for left_out in &run.left_out {
+        let _ = writeln!(table, "left out: {left_out}");
     }
     table
 }
@@ -51,6 +54,11 @@ pub(crate) fn of_two(first: &Report, second: &Report) -> String {
                 let _ = writeln!(tables, "edits through an Envoy: skipped in {which}: {reason}");
             }
         }
+        for (which, run) in [("a", run), ("b", other)] {
+            for left_out in &run.left_out {
+                let _ = writeln!(tables, "left out in {which}: {left_out}");
+            }
+        }
     }
     for run in second.runs.iter().filter(|run| first.runs.iter().all(|other| other.routes != run.routes)) {
         let _ = writeln!(tables, "\n{} routes: only in b", run.routes);
@@ -67,7 +75,11 @@ pub(crate) fn title(report: &Report) -> String {
         VirtualHosts::Whole => "",
         VirtualHosts::Separate => ", separate virtual hosts",
     };
-    format!("{program} ({commit}{date}), {edits} edits{form}, {} CPUs {}", machine.cpus, machine.model)
+    let input = match report.input {
+        Input::Folder => "",
+        Input::Kubernetes => ", each timed from its request to an API server",
+    };
+    format!("{program} ({commit}{date}), {edits} edits{input}{form}, {} CPUs {}", machine.cpus, machine.model)
 }
 
 fn row(name: &str, columns: [String; 3]) -> String {
@@ -86,9 +98,13 @@ fn ratio(value: f64, to: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use anyhow::Context;
+
     use super::*;
     use crate::percentiles::Percentiles;
-    use crate::report::{Edits, Floors, Isolated, Isolation, Machine, Rewrites, Stages, Start, ThroughEnvoy};
+    use crate::report::{
+        Edits, Floors, Isolated, Isolation, Machine, Rewrites, Stages, Start, StatusWrites, ThroughEnvoy,
+    };
     use crate::usage::Memory;
 
     fn run(routes: usize, scale: f64) -> Run {
@@ -100,19 +116,22 @@ mod tests {
         Run {
             routes,
             cold_start: start,
+            statuses: None,
             restart: start,
             edit: Edits {
                 milliseconds: times(12.0 * scale),
+                acknowledged_milliseconds: None,
+                writes: None,
                 bytes: 2048.0,
                 response_bytes: 2000,
                 cpu_milliseconds: 3.0,
             },
             annotation: rewrites,
-            same_bytes: rewrites,
+            same_bytes: Some(rewrites),
             idle_cpu_percent: 0.2,
             memory: Stages { after_start: memory, after_edits: memory, after_restart: memory },
             memory_per_route: None,
-            floors: Floors { file_milliseconds: times(0.25), echo_milliseconds: times(0.75), read_milliseconds: 5.0 },
+            floors: Floors { notice_milliseconds: times(0.25), echo_milliseconds: times(0.75), read_milliseconds: 5.0 },
             envoy: Some(EnvoySection::Measured(ThroughEnvoy {
                 edit_milliseconds: times(30.0 * scale),
                 file_milliseconds: times(3.0),
@@ -122,7 +141,18 @@ mod tests {
                     probed: Isolated { milliseconds: times(60.0), refusals: 0.0 },
                 }),
             })),
+            left_out: Vec::new(),
         }
+    }
+
+    fn run_of_kubernetes() -> Run {
+        let mut run = run(1, 1.0);
+        run.statuses = Some(StatusWrites { count: 3, seconds: 4.0, cpu_milliseconds: 200.0 });
+        run.edit.acknowledged_milliseconds = Some(run.floors.echo_milliseconds);
+        run.edit.writes = Some(1.5);
+        (run.same_bytes, run.envoy) = (None, None);
+        run.left_out = vec!["this: for a reason".into()];
+        run
     }
 
     fn report(runs: Vec<Run>) -> Report {
@@ -133,6 +163,7 @@ mod tests {
             program: "holdfast 0.1.0".into(),
             machine,
             edits: 60,
+            input: Input::Folder,
             virtual_hosts: VirtualHosts::Separate,
             runs,
         }
@@ -146,7 +177,7 @@ mod tests {
     #[test]
     fn a_figure_is_beside_its_floor() {
         let table = of_run(&run(100, 1.0));
-        assert_eq!(columns(&table, "edit to client (floor: file and gRPC), p50"), ["12", "1", "12"]);
+        assert_eq!(columns(&table, "edit to client (floor: notice, gRPC), p50"), ["12", "1", "12"]);
         assert_eq!(columns(&table, "cold start"), ["500", "5", "100"]);
         assert_eq!(columns(&table, "CPU of an edit"), ["3"]);
         assert_eq!(columns(&table, "edit to answer (floor: file to Envoy), p95"), ["30", "3", "10"]);
@@ -158,7 +189,7 @@ mod tests {
     fn every_figure_of_two_reports_has_a_ratio() {
         let table = of_two(&report(vec![run(1, 1.0), run(100, 1.0)]), &report(vec![run(100, 1.5), run(200, 1.0)]));
         assert_eq!(columns(&table, "cold start"), ["500", "750", "1.50"]);
-        assert_eq!(columns(&table, "edit to client (floor: file and gRPC), max"), ["12", "18", "1.50"]);
+        assert_eq!(columns(&table, "edit to client (floor: notice, gRPC), max"), ["12", "18", "1.50"]);
         assert_eq!(columns(&table, "responses to annotations"), ["0", "0", "-"]);
         assert!(table.contains("\n1 routes: only in a\n") && table.contains("\n200 routes: only in b\n"), "{table}");
         assert_eq!(table.matches("\ncold start, ms").count(), 1, "{table}");
@@ -179,11 +210,32 @@ mod tests {
     }
 
     #[test]
+    fn a_run_of_kubernetes_names_what_is_left_out() {
+        let table = of_run(&run_of_kubernetes());
+        assert_eq!(columns(&table, "edit to acknowledgement, p50, ms"), ["0.75"]);
+        assert_eq!(columns(&table, "writes of statuses and Events for an edit"), ["1.50"]);
+        assert_eq!(columns(&table, "start until all statuses are written, s"), ["4"]);
+        assert!(table.ends_with("\nleft out: this: for a reason\n"), "{table}");
+        assert!(!table.contains("same bytes") && !table.contains("Envoy"), "{table}");
+        let other = Report { input: Input::Kubernetes, ..report(vec![run_of_kubernetes()]) };
+        let tables = of_two(&report(vec![run(1, 1.0)]), &other);
+        assert!(
+            tables.contains("\nb: holdfast 0.1.0 (abc), 60 edits, each timed from its request to an API server,"),
+            "{tables}"
+        );
+        assert_eq!(columns(&tables, "cold start"), ["500", "500", "1"]);
+        assert!(tables.ends_with("\nleft out in b: this: for a reason\n"), "{tables}");
+    }
+
+    #[test]
     fn a_report_of_an_earlier_version_is_read() -> anyhow::Result<()> {
         let mut value = serde_json::to_value(report(vec![run(1, 1.0)]))?;
         assert!(value.as_object_mut().is_some_and(|fields| fields.remove("virtual_hosts").is_some()));
         let fields = value["runs"][0].as_object_mut();
-        assert!(fields.is_some_and(|fields| fields.remove("envoy").is_some()));
+        assert!(fields.is_some_and(|fields| fields.remove("envoy").is_some() && fields.remove("left_out").is_some()));
+        let floors = value["runs"][0]["floors"].as_object_mut().context("no floors")?;
+        let notice = floors.remove("notice_milliseconds").context("no such floor")?;
+        floors.insert("file_milliseconds".into(), notice);
         let read: Report = serde_json::from_value(value)?;
         assert_eq!(read.runs.first().map(|run| run.envoy.clone()), Some(None));
         let table = of_two(&read, &read);

@@ -9,7 +9,8 @@ use tokio::time::sleep;
 
 use crate::answers::Answers;
 use crate::edits::PAUSE;
-use crate::fixture::{Edited, Fixture};
+use crate::fixture::Fixture;
+use crate::objects::Edited;
 use crate::percentiles::Percentiles;
 use crate::report::{EnvoySection, ThroughEnvoy};
 use crate::{file_envoy, isolation, start};
@@ -35,7 +36,7 @@ async fn edits(fixture: &Fixture<'_>, envoy: &Path, edited: &mut Edited, count: 
     let mut times = Vec::new();
     for _ in 0..count {
         edited.value += 1;
-        let began = fixture.edit(edited)?;
+        let began = fixture.edit_file(edited)?;
         times.push(answers.until(&edited.header()).await? - began);
         sleep(PAUSE).await;
     }
@@ -52,7 +53,7 @@ pub(crate) fn options(fixture: &Fixture<'_>, name: &str, envoy: &Path, probe: &s
 
 /// Starts Holdfast and waits until the Envoy answers for the edited route, and Holdfast is idle.
 pub(crate) async fn started(fixture: &Fixture<'_>, options: HoldfastOptions, edited: &Edited) -> Result<Holdfast> {
-    fixture.edit(edited)?;
+    fixture.edit_file(edited)?;
     let holdfast = Holdfast::start(fixture.world, options)?;
     Answers::of(fixture.port, &fixture.edited_host()).until(&edited.header()).await?;
     start::idle(holdfast.id()).await?;
