@@ -104,6 +104,31 @@ impl Engine {
         self.translator.dates_passed()
     }
 
+    /// Takes over an object of which nothing changed that something depends on: annotations of other programs, or the
+    /// status that Holdfast wrote itself. Returns every other event, which has to be handled.
+    pub fn refresh(&mut self, event: Event) -> Option<Event> {
+        match event {
+            Event::Applied(object, faults) if self.is_as_known(&object, &faults) => {
+                self.objects.insert(Arc::new(*object));
+                None
+            }
+            event => Some(event),
+        }
+    }
+
+    /// Returns whether an object is known with this content, this generation and these faults.
+    fn is_as_known(&self, object: &Object, faults: &[Fault]) -> bool {
+        let key = &object.key;
+        let is_known =
+            |known: &Arc<Object>| known.metadata.generation == object.metadata.generation && known.same_content(object);
+        self.objects.get(key).is_some_and(is_known)
+            && self.decoding.get(key).map_or(&[][..], Vec::as_slice) == faults
+            && !self.leaving.contains_key(key)
+            && !self.unusable.contains(key)
+            && !self.unread.contains(key)
+            && !self.unusable_since.contains_key(key)
+    }
+
     /// Processes the events together; returns the resulting actions.
     pub fn handle(&mut self, events: Vec<Event>) -> Vec<Action> {
         let (mut forwarded, mut actions, mut objects_changed) = (Vec::new(), Vec::new(), false);

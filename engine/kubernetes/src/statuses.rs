@@ -4,6 +4,7 @@
 //! there is nothing to write, so that changes by other clients are corrected.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::apis::scheme;
@@ -39,12 +40,15 @@ const FIELD_OWNER: &str = "holdfast.dev/gateway-controller";
 
 /// Receives the desired statuses; only the newest count.
 #[derive(Clone, Debug)]
-pub struct Statuses(watch::Sender<Vec<ObjectStatus>>);
+pub struct Statuses(watch::Sender<DesiredStatuses>);
+
+/// The desired statuses of all objects.
+type DesiredStatuses = Arc<[ObjectStatus]>;
 
 impl Statuses {
     /// Starts to write. `controller` is the name that marks our entries.
     pub fn start(client: Client, controller: String, leadership: Leadership, denials: Denials) -> Self {
-        let (sender, receiver) = watch::channel(Vec::new());
+        let (sender, receiver) = watch::channel(DesiredStatuses::default());
         let writer = StatusWriter {
             client,
             controller,
@@ -62,7 +66,7 @@ impl Statuses {
 
     /// Sets the statuses of all objects.
     pub fn set(&self, statuses: Vec<ObjectStatus>) {
-        self.0.send_replace(statuses);
+        self.0.send_replace(statuses.into());
     }
 }
 
@@ -119,11 +123,12 @@ enum StatusOutcome {
 }
 
 impl StatusWriter {
-    async fn run(mut self, mut statuses: watch::Receiver<Vec<ObjectStatus>>) {
+    async fn run(mut self, mut statuses: watch::Receiver<DesiredStatuses>) {
         let mut led = false;
         // A point in time, not a pause: renewals of the Lease interrupt the wait, and must not prolong it.
         let mut again = Instant::now() + LOOK_OVER;
         loop {
+            let mut looked_at = None;
             tokio::select! {
                 changed = statuses.changed() => {
                     if changed.is_err() {
@@ -132,7 +137,7 @@ impl StatusWriter {
                     self.behind = true;
                 }
                 () = self.leadership.changed() => if led && self.leadership.leads() { continue },
-                () = sleep_until(again) => self.behind |= self.written.forget_next(),
+                () = sleep_until(again) => looked_at = self.written.forget_next(),
             }
             let wanted = statuses.borrow_and_update().clone();
             let leads = self.leadership.leads();
@@ -146,16 +151,24 @@ impl StatusWriter {
                 // Entries of objects that no longer have a status are removed once this replica leads.
                 wanted.iter().for_each(|status| self.written.add(&status.object));
             } else if self.behind {
-                self.behind = !self.write(&wanted, &statuses).await;
+                let all = self.written.differing(&wanted);
+                self.behind = !self.write(all, &statuses).await;
+            } else if let Some(key) = looked_at {
+                let status = wanted.iter().find(|status| status.object == key).cloned();
+                self.behind = !self.write(vec![(key, status)], &statuses).await;
             }
             again = Instant::now() + if self.behind { AFTER_ERROR } else { LOOK_OVER };
         }
     }
 
-    /// Writes the statuses that differ; returns true if nothing is left to write. Stops if newer statuses arrive.
-    async fn write(&mut self, wanted: &[ObjectStatus], statuses: &watch::Receiver<Vec<ObjectStatus>>) -> bool {
+    /// Writes statuses; returns true if nothing is left to write. Stops if newer statuses arrive.
+    async fn write(
+        &mut self,
+        differing: Vec<(ObjectKey, Option<ObjectStatus>)>,
+        statuses: &watch::Receiver<DesiredStatuses>,
+    ) -> bool {
         let mut all = true;
-        for (key, status) in self.written.differing(wanted) {
+        for (key, status) in differing {
             if self.is_denied(&key) {
                 all = false;
                 continue;

@@ -23,13 +23,13 @@ impl WrittenStatuses {
         self.by_object.values_mut().for_each(|written| *written = None);
     }
 
-    /// Makes the status of the next object to be read again. Returns whether there is one.
-    pub(crate) fn forget_next(&mut self) -> bool {
+    /// Makes the status of the next object to be read again. Returns the object, if there is one.
+    pub(crate) fn forget_next(&mut self) -> Option<ObjectKey> {
         let after = self.looked_at.take().map_or(Bound::Unbounded, Bound::Excluded);
-        let Some((key, written)) = self.by_object.range_mut((after, Bound::Unbounded)).next() else { return false };
+        let (key, written) = self.by_object.range_mut((after, Bound::Unbounded)).next()?;
         *written = None;
         self.looked_at = Some(key.clone());
-        true
+        Some(key.clone())
     }
 
     /// Adds an object with a status that has to be read.
@@ -91,11 +91,13 @@ mod tests {
         let names = |written: &WrittenStatuses| -> Vec<String> {
             written.differing(&all).into_iter().map(|(key, _)| key.name.to_string()).collect()
         };
-        assert!(written.forget_next());
+        let next = |written: &mut WrittenStatuses| written.forget_next().map(|key| key.name.to_string());
+        assert_eq!(next(&mut written).as_deref(), Some("a"));
         assert_eq!(names(&written), ["a"]);
-        assert!(written.forget_next());
+        assert_eq!(next(&mut written).as_deref(), Some("b"));
         assert_eq!(names(&written), ["a", "b"]);
         // After the last object comes the first one, at the next time.
-        assert!(!written.forget_next() && written.forget_next());
+        assert_eq!(next(&mut written), None);
+        assert_eq!(next(&mut written).as_deref(), Some("a"));
     }
 }

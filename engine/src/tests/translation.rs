@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use holdfast_api::fault::{Class, Fault};
 use holdfast_api::settings::Settings;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::{ResourceType, Snapshot};
@@ -245,4 +246,47 @@ fn an_unreadable_successor_of_a_deleted_policy_counts() {
     engine.handle(vec![Event::Deleted(key.clone())]);
     engine.handle(vec![Event::Clock(120_000)]);
     assert!(!engine.is_there(&key));
+}
+
+#[test]
+fn what_nothing_depends_on_is_taken_over_without_translation() {
+    let events = testing::events(BASE);
+    let mut engine = Engine::new(Settings::standalone());
+    engine.handle(events.clone());
+    let known = |events: &[Event]| {
+        events.iter().find_map(|event| match event {
+            Event::Applied(object, faults) if &*object.key.kind == "HTTPRoute" => {
+                Some((object.clone(), faults.clone()))
+            }
+            _ => None,
+        })
+    };
+    let (object, faults) = known(&events).unwrap();
+    let with = |annotation: &str, generation: i64| {
+        let mut object = object.clone();
+        object.metadata.annotations = Arc::new([(annotation.to_owned(), "x".to_owned())].into());
+        object.metadata.generation += generation;
+        object
+    };
+    let key = object.key.clone();
+    let annotated =
+        |engine: &Engine| engine.objects().get(&key).is_some_and(|now| !now.metadata.annotations.is_empty());
+    for (changed, faults) in [
+        (with("holdfast.dev/fallback", 0), faults.clone()),
+        (with("example.com/note", 1), faults.clone()),
+        (
+            with("example.com/note", 0),
+            Vec::from([Fault::new(&key, Class::Invalid, "spec", "Invalid", "another fault")]),
+        ),
+    ] {
+        assert!(engine.refresh(Event::Applied(changed, faults)).is_some());
+        assert!(!annotated(&engine), "it has to be handled");
+    }
+    let before = testing::served(&engine);
+    assert!(engine.refresh(Event::Applied(with("example.com/note", 0), faults.clone())).is_none());
+    assert!(annotated(&engine));
+    assert_eq!(testing::served(&engine), before);
+    assert!(engine.refresh(Event::Deleted(key.clone())).is_some());
+    engine.handle(vec![Event::Deleted(key.clone())]);
+    assert!(engine.refresh(Event::Applied(object, faults)).is_some(), "an object that is not known");
 }

@@ -346,8 +346,12 @@ impl Core {
         // A problem alone changes no object, but what is reported.
         due.report_soon_if(self.problems != reading.problems);
         self.take(&reading);
-        if !reading.events.is_empty() || !self.health.translation.load(Relaxed) {
-            due.events.extend(reading.events);
+        for event in reading.events {
+            // An event that waits may be about the same object.
+            let event = if due.events.is_empty() { self.engine.refresh(event) } else { Some(event) };
+            due.events.extend(event);
+        }
+        if !due.events.is_empty() || !self.health.translation.load(Relaxed) {
             due.translate.get_or_insert_with(|| Deadline::now() + hold_off.wait(Instant::now()));
         }
     }
