@@ -1,6 +1,6 @@
 //! The policies of routes below HTTPRoutes that delegate to them: each way to a rule has other ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_envoy::encode::names;
@@ -52,6 +52,16 @@ impl DelegatedRoutes {
             }
         }
         all
+    }
+
+    /// Returns the routes that are served below an HTTPRoute, at any Gateway.
+    pub fn below(&self, above: &ObjectKey) -> BTreeSet<ObjectKey> {
+        let is_below = |plan: &Arc<RoutePlan>| {
+            let mut delegated = plan.routes.iter().filter_map(|rendered| rendered.delegated());
+            delegated.any(|of| of.chain.iter().any(|(key, _)| key == above))
+        };
+        let below = self.0.iter().filter(|(_, plans)| plans.values().any(is_below));
+        below.map(|(key, _)| key.clone()).collect()
     }
 
     /// Returns the policies of a route; `None` if no HTTPRoute delegates to the object at the Gateway.

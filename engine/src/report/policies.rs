@@ -59,6 +59,10 @@ impl Engine {
             let is_closed = fallback.is_none() && (refused.is_some() || plan.unenforceable.is_some());
             let attached = match extent {
                 _ if is_closed => Condition::new("Attached", false, "Pending", "the policy cannot be enforced"),
+                // Nothing is merged with a desired version that cannot be enforced.
+                _ if plan.unenforceable.is_some() => {
+                    Condition::new("Attached", true, "Attached", "an earlier version of the policy is attached")
+                }
                 OverrideExtent::Whole => Condition::new("Attached", true, "Attached", "the policy is attached"),
                 OverrideExtent::Merged => {
                     Condition::new("Attached", true, "Merged", "other policies override some fields of the policy")

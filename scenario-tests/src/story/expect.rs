@@ -61,8 +61,9 @@ pub fn check(stage: &StoryStage, expected: &Expect) -> Result<()> {
         stage.engine.iter().flat_map(|one| expected.conditions.iter().map(move |of| (one, of)))
     {
         let conditions = honest::conditions_of(engine, object);
-        if !conditions.iter().any(|condition| condition.contains(text.as_str())) {
-            found.note(format!("conditions of {object}: {conditions:?}; none contains {text:?}"));
+        let (wanted, is_meant) = text.strip_prefix("not ").map_or((text.as_str(), true), |text| (text, false));
+        if conditions.iter().any(|condition| condition.contains(wanted)) != is_meant {
+            found.note(format!("conditions of {object}: {conditions:?}; expected {text:?}"));
         }
     }
     if let (Some(wanted), Some(engine)) = (&expected.health, &stage.engine) {

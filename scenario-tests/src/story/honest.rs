@@ -38,6 +38,7 @@ pub(super) fn check(stage: &StoryStage, engine: &Engine, new: &Engine, wrong: &m
     health::check(stage, engine, &health, wrong);
     broken_objects_report_it(engine, wrong);
     refused_objects_are_not_suspected_in_conditions(engine, wrong);
+    conditions_are_there_once(engine, wrong);
     reasons_are_given(engine, wrong);
     reasons_are_given_for_missing_backends(engine, &health, wrong);
     what_is_closed_triggers(engine, wrong);
@@ -95,6 +96,31 @@ fn refused_objects_are_not_suspected_in_conditions(engine: &Engine, wrong: &mut 
         if let Some(condition) = conditions.iter().find(|condition| condition.contains("suspected: ")) {
             wrong.push(format!("{} is refused, and has the condition {condition}", broken.object.key()));
         }
+    }
+}
+
+/// Checks that no list of conditions has a type twice: the API server refuses such a status as a whole.
+fn conditions_are_there_once(engine: &Engine, wrong: &mut Vec<String>) {
+    for status in engine.statuses() {
+        let mut twice = Vec::new();
+        types_there_twice(&status.status, &mut twice);
+        twice.into_iter().for_each(|kind| wrong.push(format!("{} has the condition {kind} twice", status.object)));
+    }
+}
+
+/// Collects the types that a list of conditions has several times, at any depth. Errors of an HTTPProxy below a condition
+/// are no such list.
+fn types_there_twice(status: &Value, twice: &mut Vec<String>) {
+    match status {
+        Value::Array(values) => values.iter().for_each(|value| types_there_twice(value, twice)),
+        Value::Object(fields) => {
+            let conditions = fields.get("conditions").and_then(Value::as_array).into_iter().flatten();
+            let mut known = BTreeSet::new();
+            let again = conditions.filter_map(|one| one.get("type")?.as_str()).filter(|kind| !known.insert(*kind));
+            twice.extend(again.map(str::to_owned));
+            fields.values().for_each(|value| types_there_twice(value, twice));
+        }
+        _ => {}
     }
 }
 

@@ -14,8 +14,10 @@ use holdfast_api::section::ObjectSection;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_check::certificate::DateFault;
 use holdfast_check::time::Moment;
+use holdfast_engine::engine::Engine;
 use holdfast_engine::health::view::ServedInstead;
 use holdfast_engine::health::{Health, HealthFinding};
+use holdfast_engine::report::DelegatedRoutes;
 use holdfast_engine::report::events::because;
 use holdfast_envoy::model::table::Host;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport};
@@ -105,12 +107,7 @@ impl RunningFacts {
     pub(crate) fn new(core: &Core, health: Option<Arc<Health>>) -> Self {
         let engine = &core.engine;
         let report = engine.fallback();
-        let affected = report.backfilled_objects.iter().map(|backfilled| {
-            let key = backfilled.object.key();
-            let reached = engine.graph().affected(&Node::whole(key.clone()));
-            (key, reached.into_iter().map(|affected| affected.node.key).collect())
-        });
-        let affected = affected.collect();
+        let affected = affected(&report, engine);
         let (readers, shown) = readers(&report, health.as_deref(), engine.graph());
         let unreadable = engine.unreadable().map(|(key, ..)| key.clone()).collect();
         let (places, not_read) = (core.places.clone(), core.not_read());
@@ -287,6 +284,21 @@ impl RunningFacts {
             because: causing.map(|broken| format!("{}: {}", short(&broken.object.key()), because(broken))).collect(),
         }
     }
+}
+
+/// Returns the objects that each backfilled object affects. The desired version of an HTTPRoute may delegate to other
+/// routes than the served one.
+fn affected(report: &FallbackReport, engine: &Engine) -> BTreeMap<ObjectKey, BTreeSet<ObjectKey>> {
+    let keys: Vec<ObjectKey> = report.backfilled_objects.iter().map(|backfilled| backfilled.object.key()).collect();
+    let may_delegate = keys.iter().any(|key| *key.kind == *kinds::HTTP_ROUTE);
+    let delegated = if may_delegate { DelegatedRoutes::of(engine) } else { DelegatedRoutes::default() };
+    let all = keys.into_iter().map(|key| {
+        let reached = engine.graph().affected(&Node::whole(key.clone()));
+        let mut affected = delegated.below(&key);
+        affected.extend(reached.into_iter().map(|affected| affected.node.key));
+        (key, affected)
+    });
+    all.collect()
 }
 
 /// Parts of routes and listeners, by the object that they depend on.
