@@ -39,6 +39,24 @@ enum OverrideExtent {
     Overridden,
 }
 
+/// Returns the condition `Attached` of a policy. `is_closed`: no version of it is enforced.
+fn attached(plan: &PolicyPlan, extent: OverrideExtent, is_closed: bool) -> Condition {
+    match extent {
+        _ if is_closed => Condition::new("Attached", false, "Pending", "the policy cannot be enforced"),
+        // Nothing is merged with a desired version that cannot be enforced.
+        _ if plan.unenforceable.is_some() => {
+            Condition::new("Attached", true, "Attached", "an earlier version of the policy is attached")
+        }
+        OverrideExtent::Whole => Condition::new("Attached", true, "Attached", "the policy is attached"),
+        OverrideExtent::Merged => {
+            Condition::new("Attached", true, "Merged", "other policies override some fields of the policy")
+        }
+        OverrideExtent::Overridden => {
+            Condition::new("Attached", false, "Overridden", "other policies override every field of the policy")
+        }
+    }
+}
+
 impl Engine {
     /// Returns the status of a policy.
     pub(super) fn policy_status(&self, report: &FallbackReport, key: &ObjectKey, generation: i64) -> Option<Value> {
@@ -57,20 +75,7 @@ impl Engine {
             let fallback = served_by.iter().find_map(at);
             let refused = served_by.iter().find_map(|gateway| self.refused_policy(key, gateway));
             let is_closed = fallback.is_none() && (refused.is_some() || plan.unenforceable.is_some());
-            let attached = match extent {
-                _ if is_closed => Condition::new("Attached", false, "Pending", "the policy cannot be enforced"),
-                // Nothing is merged with a desired version that cannot be enforced.
-                _ if plan.unenforceable.is_some() => {
-                    Condition::new("Attached", true, "Attached", "an earlier version of the policy is attached")
-                }
-                OverrideExtent::Whole => Condition::new("Attached", true, "Attached", "the policy is attached"),
-                OverrideExtent::Merged => {
-                    Condition::new("Attached", true, "Merged", "other policies override some fields of the policy")
-                }
-                OverrideExtent::Overridden => {
-                    Condition::new("Attached", false, "Overridden", "other policies override every field of the policy")
-                }
-            };
+            let attached = attached(plan, extent, is_closed);
             let errors = plan.unenforceable.iter().map(|why| why.message.to_string()).chain(refused);
             let errors = errors.collect::<Vec<_>>().join("; ");
             let conflict = self.translator.levels(&gateway).and_then(|levels| levels.connections.conflicts.get(key));

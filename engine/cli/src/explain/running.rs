@@ -479,7 +479,7 @@ mod tests {
             route("top", &["top.test"], &[("Gateway", "public")]),
             route("middle", &[], &[("HTTPRoute", "top")]),
             route("below", &["other.test"], &[("HTTPRoute", "middle"), ("HTTPRoute", "below")]),
-            route("lost", &[], &[("HTTPRoute", "top"), ("HTTPRoute", "nobody")]),
+            route("lost", &[], &[("HTTPRoute", "top"), ("HTTPRoute", "missing")]),
             route("circle", &[], &[("HTTPRoute", "circle")]),
             route("both", &["both.test"], &[("HTTPRoute", "top"), ("Gateway", "public")]),
             route("nameless", &[], &[]),
