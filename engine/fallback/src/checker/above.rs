@@ -4,14 +4,12 @@
 //! Which rule that is, is read from the matches of the current version as it would be served.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::http_route::HttpRule;
 use holdfast_api::apis::gateway::route::RuleEntry;
 use holdfast_api::object::Object;
 use holdfast_envoy::model::{Match, PathMatch, Route};
-use holdfast_graph::ObjectKey;
 use holdfast_translate::overlay::Overlay;
 use holdfast_translate::route::{Rendered, RoutePlan};
 
@@ -58,7 +56,13 @@ impl ServedBelow<'_> {
     ) -> Option<(About, String)> {
         let key = &served.key;
         let current = today.object(key)?;
-        let plan = today.current_plan(key, overlay, world)?;
+        let Some(plan) = today.current_plan(key, overlay) else {
+            let why = format!(
+                "the current HTTPRoute {} cannot be translated, so that its protection is unknown",
+                key.namespaced_name()
+            );
+            return Some((About::Security, why));
+        };
         let form = security::Form::new(current, &plan).guarded(policies::of_rules(current, today));
         let own = security::Form::new(overlay.objects.get(&self.object.key).map_or(self.object, |own| own), self.plan);
         let (Body::HttpRoute(now), Body::HttpRoute(then)) = (&current.body, &served.body) else { return None };
@@ -124,12 +128,4 @@ fn covers(outer: &Match, inner: &Match) -> bool {
         && outer.method.as_ref().is_none_or(|method| inner.method.as_ref() == Some(method))
         && outer.headers.iter().all(|one| inner.headers.contains(one))
         && outer.query.iter().all(|one| inner.query.contains(one))
-}
-
-/// The plans of HTTPRoutes in their current versions, with everything else as it would be served.
-pub(super) fn current_plan(key: &ObjectKey, overlay: &Overlay, world: &World<'_>) -> Option<Arc<RoutePlan>> {
-    let mut objects = overlay.objects.clone();
-    objects.remove(key);
-    let others = Overlay { objects, ..overlay.clone() };
-    world.translator.try_route(key, &others, world.objects).map(Arc::new)
 }

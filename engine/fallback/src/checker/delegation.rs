@@ -14,8 +14,7 @@ use holdfast_api::apis::gateway::references::BackendRef;
 use holdfast_api::apis::gateway::route::{RouteView as _, RuleEntry};
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
-use holdfast_check::re2::literal_prefix;
-use holdfast_envoy::model::{PathMatch, Route};
+use holdfast_envoy::model::Route;
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::overlay::Overlay;
 use holdfast_translate::precedence::merge::Origins;
@@ -23,6 +22,7 @@ use holdfast_translate::precedence::settings::Piece;
 use holdfast_translate::route::{Rendered, RoutePlan};
 
 use super::above::{self, ServedBelow};
+use super::meeting::is_below;
 use super::policies::{self, is_closed};
 use super::today::Today;
 use super::{About, Objection};
@@ -30,6 +30,8 @@ use crate::plan::world::World;
 
 /// The label by which references select routes.
 const LABEL: &str = "delegation.kgateway.dev/label";
+/// The group of these references.
+const LABEL_GROUP: &str = "delegation.kgateway.dev";
 
 /// Returns objections to routes that no rule above delegates to, or that have requests of others.
 pub(super) fn check(
@@ -160,7 +162,7 @@ pub(super) fn delegates(entry: &RuleEntry<HttpRule>) -> bool {
     let is_route = |reference: &BackendRef| {
         matches!(
             (reference.group.as_deref(), reference.kind.as_deref()),
-            (Some(GROUP), Some(kinds::HTTP_ROUTE)) | (Some("delegation.kgateway.dev"), Some("label"))
+            (Some(GROUP), Some(kinds::HTTP_ROUTE)) | (Some(LABEL_GROUP), Some("label"))
         )
     };
     entry.may_have_more_backends() || entry.backends().iter().any(is_route)
@@ -173,7 +175,7 @@ fn names(reference: &BackendRef, above: &ObjectKey, object: &Object) -> bool {
         (Some(GROUP), Some(kinds::HTTP_ROUTE)) => {
             is_here && (reference.name == object.key.name || matches!(&*reference.name, "*" | ""))
         }
-        (Some("delegation.kgateway.dev"), Some("label")) => {
+        (Some(LABEL_GROUP), Some("label")) => {
             let has = object.metadata.labels.get(LABEL).is_some_and(|value| **value == *reference.name);
             has && (is_here || **namespace == *"all")
         }
@@ -211,17 +213,10 @@ fn rule<'r>((key, index): &(ObjectKey, usize), overlay: &'r Overlay, today: &'r 
 fn is_within(route: &Route, above: &(ObjectKey, usize), overlay: &Overlay, today: &Today<'_>) -> bool {
     let Some(rule) = rule(above, overlay, today) else { return false };
     let written = rule.matches.as_deref().unwrap_or_default();
-    let (path, is_whole) = match &route.matches.path {
-        PathMatch::Exact(path) | PathMatch::Prefix(path) => (path.to_string(), true),
-        PathMatch::Text(path) => (path.to_string(), false),
-        PathMatch::Regex(pattern) => (literal_prefix(pattern), false),
-    };
     written.is_empty()
         || written.iter().any(|one| {
             let Some(outer) = &one.path else { return true };
-            let prefix = outer.value.as_deref().unwrap_or("/").trim_end_matches('/');
-            let rest = path.strip_prefix(prefix);
             matches!(outer.r#type, None | Some(PathType::PathPrefix))
-                && rest.is_some_and(|rest| (is_whole && rest.is_empty()) || rest.starts_with('/'))
+                && is_below(&route.matches.path, outer.value.as_deref().unwrap_or("/"))
         })
 }

@@ -38,12 +38,12 @@ fn of(path: &PathMatch) -> Paths<'_> {
 /// Checks whether every path that a match accepts is a prefix or below it, by whole segments.
 pub(super) fn is_below(path: &PathMatch, prefix: &str) -> bool {
     let prefix = prefix.trim_end_matches('/');
-    let rest = |path: &str| path.strip_prefix(prefix).map(str::to_owned);
+    let is_rest = |rest: &str| rest.starts_with('/');
     match of(path) {
         Paths::One(path) | Paths::Below(path) => {
-            rest(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || is_rest(rest))
         }
-        Paths::Text(text) => rest(&text).is_some_and(|rest| rest.starts_with('/')),
+        Paths::Text(text) => text.strip_prefix(prefix).is_some_and(is_rest),
     }
 }
 

@@ -17,7 +17,6 @@ use holdfast_translate::Translator;
 use holdfast_translate::overlay::Overlay;
 use holdfast_translate::route::RoutePlan;
 
-use super::above;
 use crate::plan::world::World;
 
 /// The current objects.
@@ -44,11 +43,14 @@ impl<'a> Today<'a> {
     }
 
     /// Returns the plan of an HTTPRoute in its current version, with everything else as it would be served.
-    pub(super) fn current_plan(&self, key: &ObjectKey, overlay: &Overlay, world: &World<'_>) -> Option<Arc<RoutePlan>> {
+    pub(super) fn current_plan(&self, key: &ObjectKey, overlay: &Overlay) -> Option<Arc<RoutePlan>> {
         if let Some(known) = self.plans.borrow().get(key) {
             return known.clone();
         }
-        let found = above::current_plan(key, overlay, world);
+        let mut objects = overlay.objects.clone();
+        objects.remove(key);
+        let others = Overlay { objects, ..overlay.clone() };
+        let found = self.translator.try_route(key, &others, self.objects).map(Arc::new);
         self.plans.borrow_mut().insert(key.clone(), found.clone());
         found
     }
