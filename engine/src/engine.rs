@@ -23,6 +23,8 @@ use holdfast_translate::Translator;
 use holdfast_translate::provision::Provisioned;
 use holdfast_xds::Snapshot;
 
+use crate::report::statuses::kept::KeptStatuses;
+
 /// The deciding part of Holdfast.
 #[derive(Debug)]
 pub struct Engine {
@@ -49,6 +51,8 @@ pub struct Engine {
     ledger: Arc<Ledger>,
     /// Current problems of watches; `None` where nothing is watched.
     pub problems: Option<Vec<WatchProblem>>,
+    /// The statuses of the last collection; `None` before the first one.
+    pub(crate) kept: Option<KeptStatuses>,
 }
 
 /// How long a protecting policy stays in force after its deletion, in milliseconds. Deployment tools delete and
@@ -76,6 +80,7 @@ impl Engine {
             provisioned: BTreeMap::new(),
             ledger: Arc::default(),
             problems: None,
+            kept: None,
         }
     }
 
@@ -141,6 +146,9 @@ impl Engine {
 
     /// Applies an event, or forwards it to the scopes; returns whether it changes objects.
     fn receive(&mut self, event: Event, forwarded: &mut Vec<Event>, actions: &mut Vec<Action>) -> bool {
+        if let (Some(kept), Some(key)) = (&mut self.kept, event.object()) {
+            kept.changed([key.clone()]);
+        }
         match event {
             Event::Applied(object, faults) => self.apply(*object, faults),
             Event::Unusable(key, faults) => self.unusable(&key, faults),
@@ -191,7 +199,7 @@ impl Engine {
     /// Translates the objects if they changed, and passes the forwarded events to the scopes.
     fn decide(&mut self, objects_changed: bool, forwarded: Vec<Event>, mut actions: Vec<Action>) -> Vec<Action> {
         let mut trials = Vec::new();
-        let Self { settings, objects: all, unusable, unread, decoding, graph, translator, scopes, .. } = self;
+        let Self { settings, objects: all, unusable, unread, decoding, graph, translator, scopes, kept, .. } = self;
         let mut inputs = StepInputs {
             translator,
             graph,
@@ -212,6 +220,10 @@ impl Engine {
             scopes.translate(&mut inputs, &mut actions);
         }
         forwarded.into_iter().for_each(|event| scopes.on_event(event, &mut inputs));
+        let changed_routes = inputs.translator.take_changed_routes();
+        if let Some(kept) = kept {
+            kept.changed(changed_routes);
+        }
         let records = scopes.take_convictions();
         if !records.is_empty() {
             actions.push(Action::Store(records));
@@ -356,6 +368,12 @@ impl Engine {
     /// Returns all objects.
     pub fn objects(&self) -> &ObjectSnapshot {
         &self.objects
+    }
+
+    /// Returns the first fault of an existing object that cannot be read at all; `None` if it can be read.
+    pub(crate) fn why_unreadable(&self, key: &ObjectKey) -> Option<Option<&Fault>> {
+        let fault = || self.decoding.get(key).and_then(|faults| faults.first());
+        self.unusable_since.contains_key(key).then(fault)
     }
 
     /// Returns the existing objects that cannot be read at all: since when, and the first fault.

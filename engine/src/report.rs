@@ -16,6 +16,7 @@ mod missing;
 mod objects_read;
 mod policies;
 mod sets;
+pub(crate) mod statuses;
 pub mod survey;
 mod unreadable;
 mod unserved;
@@ -25,15 +26,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use delegated::{DelegatedRoutes, PoliciesByField, RoutePosition};
-use holdfast_api::apis::Body;
-use holdfast_api::apis::gateway::GROUP;
-use holdfast_api::apis::gateway::route::PARENTS_MAX;
-use holdfast_api::apis::kinds;
-use holdfast_api::fault::{Class, Fault, without_field};
-use holdfast_api::object::Object;
-use holdfast_api::section::ObjectSection;
-use holdfast_api::status::features::supported;
-use holdfast_api::status::{CONFLICT_CONDITION, Condition, FALLBACK_CONDITION, ObjectStatus};
+use holdfast_api::fault::{Class, Fault};
+use holdfast_api::status::Condition;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::hold::{Hold, ResourceState};
 use holdfast_envoy::model::table::{Host, TableName};
@@ -41,23 +35,18 @@ use holdfast_fallback::members::Outlier;
 use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::FallbackReport;
-use holdfast_graph::{Detected, ObjectKey};
-use holdfast_translate::claims::{ListenerId, NO_READY_LISTENERS, OVERRIDDEN, Parent};
-use holdfast_translate::finding::Finding;
+use holdfast_graph::ObjectKey;
+use holdfast_translate::claims::ListenerId;
 use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::listener::{ListenerPlan, ListenerState};
-use holdfast_translate::query::duplicates::Duplicates;
-use holdfast_translate::route::{Replaced, RoutePlan};
+use holdfast_translate::route::Replaced;
 use holdfast_xds::ResourceType;
 pub use missing::missing_backends;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use self::conditions::{ParentConditions, conditions_at_parent};
-use self::objects_read::objects_read;
 use crate::engine::Engine;
-use crate::report::survey::{field, scope};
-use crate::report::unserved::{left_out_at, unserved_listeners};
+use crate::report::survey::scope;
 
 /// A served Gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -120,15 +109,6 @@ pub struct ReplacementView {
 
 /// The hosts of root HTTPProxies, by Gateway and route table.
 type ProxyHosts<'a> = BTreeMap<(&'a ObjectKey, &'a TableName), Vec<&'a Host>>;
-
-/// Inputs of the statuses of all objects, computed once.
-struct StatusInputs<'a> {
-    report: FallbackReport,
-    attached: &'a BTreeMap<ListenerId, i32>,
-    plans: BTreeMap<&'a ObjectKey, &'a GatewayPlan>,
-    duplicates: BTreeMap<&'a ObjectKey, Duplicates>,
-    unserved: BTreeSet<ListenerId>,
-}
 
 /// Reports of one state of the engine, from which other reports are made: each of them looks at all objects.
 #[derive(Clone, Debug, Default)]
@@ -219,100 +199,6 @@ impl Engine {
         self.scopes.gateways().into_values().filter_map(varied).map(|scope| (&scope.id.gateway, scope)).collect()
     }
 
-    /// Returns the status of every object that has one, in order.
-    pub fn statuses(&self) -> Vec<ObjectStatus> {
-        let inputs = StatusInputs {
-            report: self.fallback(),
-            attached: self.translator.attached(),
-            plans: self.translator.plans(),
-            duplicates: self.translator.duplicates(),
-            unserved: unserved_listeners(self),
-        };
-        let status = |object: &Arc<Object>| {
-            let status = self.status(object, &inputs)?;
-            Some(ObjectStatus { object: object.key.clone(), uid: object.metadata.uid.clone(), status })
-        };
-        let mut statuses: Vec<ObjectStatus> = self.objects().sorted().into_iter().filter_map(status).collect();
-        unreadable::add_unreadable_statuses(self, &mut statuses);
-        statuses
-    }
-
-    /// Returns the status of an object; `None` if it has none.
-    fn status(&self, object: &Arc<Object>, inputs: &StatusInputs<'_>) -> Option<Value> {
-        let (key, generation) = (&object.key, object.metadata.generation);
-        let StatusInputs { report, attached, plans, .. } = inputs;
-        Some(match &object.body {
-            Body::GatewayClass(class) if class.controller_name == self.settings().controller_name => {
-                self.class_status(key, generation)
-            }
-            Body::Gateway(_) => {
-                let plan = plans.get(key)?;
-                let fallback = conditions::condition(report, key, &plan.name);
-                self.gateway_status(key, plan, attached, fallback, generation)
-            }
-            Body::ListenerSet(_) => self.set_status(report, key, attached, generation)?,
-            body if body.route().is_some() => {
-                let plan = self.translator.route(key)?;
-                self.route_status(inputs, key, plan, generation)?
-            }
-            Body::HttpProxy(_) => self.proxy_status(report, key, generation)?,
-            Body::ExtensionService(_) => {
-                let findings = self.translator.extension_findings(key)?;
-                holdfast_translate::httpproxy::status::of_extension(findings.iter(), generation)
-            }
-            Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => self.policy_status(report, key, generation)?,
-            Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) => {
-                backends::backend_policy_status(self, report, object)?
-            }
-            Body::Backend(_) => backends::backend_status(self, report, object)?,
-            Body::DirectResponse(_) => extensions::answer_status(self, report, key, generation)?,
-            Body::GatewayExtension(extension) => extensions::extension_status(self, report, key, extension, generation),
-            _ => return None,
-        })
-    }
-
-    fn class_status(&self, key: &ObjectKey, generation: i64) -> Value {
-        let accepted = match self.translator.class_fault(key) {
-            Some(fault) => {
-                let message = format!("{}: {}", fault.field, fault.message);
-                Condition::new("Accepted", false, "InvalidParameters", message)
-            }
-            None => Condition::new("Accepted", true, "Accepted", "the class is served by Holdfast"),
-        };
-        let features = supported(self.settings().provision).into_iter();
-        let features: Vec<Value> = features.map(|name| json!({ "name": name })).collect();
-        let conditions = [Some(accepted), self.problems.as_deref().map(objects_read)].into_iter().flatten();
-        let conditions: Vec<Condition> = conditions.map(|condition| condition.of_generation(generation)).collect();
-        json!({ "conditions": conditions, "supportedFeatures": features })
-    }
-
-    fn proxy_status(&self, report: &FallbackReport, key: &ObjectKey, generation: i64) -> Option<Value> {
-        let mut findings = self.translator.proxy_findings(key)?;
-        let gateway = holdfast_translate::httpproxy::listeners::gateway(self.settings()).namespaced_name();
-        findings.extend(self.refused(key, &gateway));
-        let fallback = conditions::condition(report, key, &gateway);
-        let fallback = fallback.map(|condition| condition.of_generation(generation));
-        Some(holdfast_translate::httpproxy::status::status(findings.iter(), fallback.as_ref(), generation))
-    }
-
-    /// Returns the parts of an HTTPProxy that Envoys refuse: no other part of its status reports them.
-    fn refused(&self, key: &ObjectKey, gateway: &str) -> BTreeSet<Finding> {
-        let scopes = speaking(self.scopes.of(gateway));
-        let broken =
-            scopes.flat_map(|scope| scope.derived.broken.iter().map(move |(node, broken)| (scope, node, broken)));
-        let is_verdict = |detected| matches!(detected, Detected::Nack | Detected::Probe);
-        let own = broken.filter(|(scope, node, broken)| node.key == *key && is_verdict(scope.detected_of(broken)));
-        let found = own.map(|(scope, node, broken)| {
-            let is_include = matches!(ObjectSection::parse(&node.section), ObjectSection::Include(_));
-            let kind = if is_include { "IncludeError" } else { "RouteError" };
-            let field = field(node, broken);
-            let message = scope.message_of(broken);
-            let message = without_field(&message, &field);
-            Finding::error(key, &field, kind, "RefusedByEnvoy", format!("{field}: {message}"))
-        });
-        found.collect()
-    }
-
     /// Returns the state of a Gateway's Envoys.
     fn seen(&self, key: &ObjectKey, plan: &GatewayPlan) -> FleetState<'_> {
         let scopes = || speaking(self.scopes.of(&plan.name));
@@ -324,75 +210,6 @@ impl Engine {
             held: held_envoys(scopes().flat_map(|scope| scope.held_envoys())),
         }
     }
-
-    fn route_status(
-        &self,
-        inputs: &StatusInputs<'_>,
-        key: &ObjectKey,
-        plan: &Arc<RoutePlan>,
-        generation: i64,
-    ) -> Option<Value> {
-        let StatusInputs { report, duplicates, unserved, .. } = inputs;
-        if plan.parents.is_empty() {
-            return None;
-        }
-        // Below an HTTPRoute at several Gateways, a route has one entry: that of a Gateway at which it is accepted, if any.
-        let rank = |index: usize, parent: &Parent| (parent.accepted.status != "True", index);
-        let is_known = |(index, parent): &(usize, &Parent)| {
-            let mut others = plan.parents.iter().enumerate();
-            let is_before = |at: usize, other: &Parent| rank(at, other) < rank(*index, parent);
-            parent.is_route() && others.any(|(at, other)| other.reference == parent.reference && is_before(at, other))
-        };
-        let own = plan.parents.iter().enumerate().filter(|entry| !is_known(entry)).take(PARENTS_MAX);
-        let parents = own.filter_map(|(index, parent)| {
-            let ParentConditions { accepted, mut others } = conditions_at_parent(self, report, key, plan, index)?;
-            let listeners: BTreeSet<ListenerId> = parent.attachments.iter().map(|at| at.listener.clone()).collect();
-            let accepted = without_listener(plan, parent).filter(|_| accepted.status == "True").unwrap_or(accepted);
-            if let Some(message) = self.closed_above(&listeners) {
-                let before =
-                    others.iter().position(|known| known.kind == FALLBACK_CONDITION).map(|at| others.remove(at));
-                // The message about the route's own rules is kept.
-                let before = before.filter(|_| !plan.replaced.is_empty());
-                let message = match before {
-                    Some(known) => format!("{message}; {}", known.message),
-                    None => events::explained(report, key, &message),
-                };
-                others.push(Condition::new(FALLBACK_CONDITION, true, "Replaced", message));
-            }
-            if let Some(message) = left_out_at(self, report, key, parent, unserved) {
-                let own = others.iter().position(|known| known.kind == FALLBACK_CONDITION).map(|at| others.remove(at));
-                let own = own.map(|known| format!("; {}", known.message)).unwrap_or_default();
-                others.push(Condition::new(FALLBACK_CONDITION, true, "Excluded", format!("{message}{own}")));
-            }
-            let duplicates = duplicates.get(&parent.gateway).and_then(|duplicates| conflicted(duplicates, key));
-            others.extend(duplicates.or_else(|| without_connections(plan, parent)));
-            let conditions = std::iter::once(accepted).chain(others);
-            let conditions = conditions.map(|condition| condition.of_generation(generation));
-            Some(json!({
-                "parentRef": reference(parent),
-                "controllerName": self.settings().controller_name,
-                "conditions": conditions.collect::<Vec<_>>(),
-            }))
-        });
-        Some(json!({ "parents": parents.collect::<Vec<_>>() }))
-    }
-}
-
-/// Returns the condition of a route at a parent of which every listener lost a conflict; none if one is served, or is not
-/// served for another reason.
-fn without_listener(plan: &RoutePlan, parent: &Parent) -> Option<Condition> {
-    let field = parent.field();
-    let fault = plan.faults.iter().find(|fault| fault.reason == NO_READY_LISTENERS && fault.field == field)?;
-    Some(Condition::new("Accepted", false, NO_READY_LISTENERS, &fault.message))
-}
-
-/// Returns the condition that an older TCPRoute or UDPRoute has all that a listener receives; none if there is no
-/// conflict.
-fn without_connections(plan: &RoutePlan, parent: &Parent) -> Option<Condition> {
-    let field = parent.field();
-    let fault = plan.faults.iter().find(|fault| fault.reason == OVERRIDDEN && fault.field == field)?;
-    let reason = if parent.attachments.is_empty() { OVERRIDDEN } else { "PartlyOverridden" };
-    Some(Condition::new(CONFLICT_CONDITION, true, reason, &fault.message))
 }
 
 /// Returns the class of the cause of a replacement: a policy that Envoys refuse, or that is invalid itself, is not a
@@ -401,14 +218,6 @@ fn cause(engine: &Engine, replaced: &Replaced, at: Option<&FallbackScope>) -> Cl
     let Some(policy) = &replaced.policy else { return replaced.class };
     let is_hidden = at.is_some_and(|scope| scope.derived.overlay.hidden.contains(policy));
     if is_hidden || backends::is_invalid(engine, policy) { Class::Invalid } else { replaced.class }
-}
-
-/// Returns the condition that an older route has the same matches; none if there is no conflict.
-fn conflicted(duplicates: &Duplicates, key: &ObjectKey) -> Option<Condition> {
-    let lost = duplicates.lost.get(key)?;
-    let reason = if duplicates.wholly.contains(key) { "Overridden" } else { "PartlyOverridden" };
-    let message = lost.iter().map(|one| format!("{}: {}", one.section, one.message())).collect::<Vec<_>>().join("; ");
-    Some(Condition::new(CONFLICT_CONDITION, true, reason, message))
 }
 
 fn attached_at(attached: &BTreeMap<ListenerId, i32>, gateway: &ObjectKey, listener: &ListenerPlan) -> i32 {
@@ -606,19 +415,4 @@ fn insecure_validation(plan: &GatewayPlan) -> Option<Condition> {
     let message =
         format!("clients without a valid certificate are accepted (AllowInsecureFallback): {}", names.join(", "));
     (!names.is_empty()).then(|| Condition::new("InsecureFrontendValidationMode", true, "ConfigurationChanged", message))
-}
-
-fn reference(parent: &Parent) -> Value {
-    let written = &parent.reference;
-    let mut value = json!({
-        "group": written.group.as_deref().unwrap_or(GROUP),
-        "kind": written.kind.as_deref().unwrap_or(kinds::GATEWAY),
-        "name": written.name,
-    });
-    if let Some(fields) = value.as_object_mut() {
-        fields.extend(written.namespace.iter().map(|namespace| ("namespace".to_owned(), json!(namespace))));
-        fields.extend(written.section_name.iter().map(|name| ("sectionName".to_owned(), json!(name))));
-        fields.extend(written.port.iter().map(|port| ("port".to_owned(), json!(port))));
-    }
-    value
 }

@@ -8,6 +8,7 @@ mod written;
 use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
+use imbl::OrdMap;
 use serde::Serialize;
 use serde_json::Value;
 pub use written::{withdrawn, written};
@@ -65,8 +66,11 @@ fn cut(mut message: String) -> String {
     message
 }
 
+/// The statuses of objects, in order. A clone takes constant time, and shares what does not change.
+pub type StatusMap = OrdMap<ObjectKey, Arc<ObjectStatus>>;
+
 /// The status of one object.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ObjectStatus {
     /// The object.
     pub object: ObjectKey,

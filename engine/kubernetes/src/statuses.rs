@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::apis::scheme;
-use holdfast_api::status::{ObjectStatus, withdrawn, written};
+use holdfast_api::status::{ObjectStatus, StatusMap, withdrawn, written};
 use holdfast_graph::ObjectKey;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
@@ -40,15 +40,12 @@ const FIELD_OWNER: &str = "holdfast.dev/gateway-controller";
 
 /// Receives the desired statuses; only the newest count.
 #[derive(Clone, Debug)]
-pub struct Statuses(watch::Sender<DesiredStatuses>);
-
-/// The desired statuses of all objects.
-type DesiredStatuses = Arc<[ObjectStatus]>;
+pub struct Statuses(watch::Sender<StatusMap>);
 
 impl Statuses {
     /// Starts to write. `controller` is the name that marks our entries.
     pub fn start(client: Client, controller: String, leadership: Leadership, denials: Denials) -> Self {
-        let (sender, receiver) = watch::channel(DesiredStatuses::default());
+        let (sender, receiver) = watch::channel(StatusMap::new());
         let writer = StatusWriter {
             client,
             controller,
@@ -65,8 +62,8 @@ impl Statuses {
     }
 
     /// Sets the statuses of all objects.
-    pub fn set(&self, statuses: Vec<ObjectStatus>) {
-        self.0.send_replace(statuses.into());
+    pub fn set(&self, statuses: StatusMap) {
+        self.0.send_replace(statuses);
     }
 }
 
@@ -123,7 +120,7 @@ enum StatusOutcome {
 }
 
 impl StatusWriter {
-    async fn run(mut self, mut statuses: watch::Receiver<DesiredStatuses>) {
+    async fn run(mut self, mut statuses: watch::Receiver<StatusMap>) {
         let mut led = false;
         // A point in time, not a pause: renewals of the Lease interrupt the wait, and must not prolong it.
         let mut again = Instant::now() + LOOK_OVER;
@@ -148,14 +145,17 @@ impl StatusWriter {
                 self.behind = true;
             }
             if !leads {
-                // Entries of objects that no longer have a status are removed once this replica leads.
-                wanted.iter().for_each(|status| self.written.add(&status.object));
-            } else if self.behind {
-                let all = self.written.differing(&wanted);
-                self.behind = !self.write(all, &statuses).await;
-            } else if let Some(key) = looked_at {
-                let status = wanted.iter().find(|status| status.object == key).cloned();
-                self.behind = !self.write(vec![(key, status)], &statuses).await;
+                if self.behind {
+                    // Entries of objects that no longer have a status are removed once this replica leads.
+                    self.written.add(&wanted);
+                    self.behind = false;
+                }
+            } else if self.behind || looked_at.is_some() {
+                let differing = self.written.differing(&wanted);
+                self.behind = !self.write(differing, &statuses).await;
+                if !self.behind {
+                    self.written.record_all(&wanted);
+                }
             }
             again = Instant::now() + if self.behind { AFTER_ERROR } else { LOOK_OVER };
         }
@@ -164,8 +164,8 @@ impl StatusWriter {
     /// Writes statuses; returns true if nothing is left to write. Stops if newer statuses arrive.
     async fn write(
         &mut self,
-        differing: Vec<(ObjectKey, Option<ObjectStatus>)>,
-        statuses: &watch::Receiver<DesiredStatuses>,
+        differing: BTreeMap<ObjectKey, Option<Arc<ObjectStatus>>>,
+        statuses: &watch::Receiver<StatusMap>,
     ) -> bool {
         let mut all = true;
         for (key, status) in differing {
@@ -173,7 +173,7 @@ impl StatusWriter {
                 all = false;
                 continue;
             }
-            let written = self.write_one(&key, status.as_ref()).await;
+            let written = self.write_one(&key, status.as_deref()).await;
             match self.outcome(&key, written) {
                 // An object that does not exist, but is still kept by Holdfast, has no status to write.
                 StatusOutcome::Done | StatusOutcome::Gone => self.written.record(key, status),

@@ -43,7 +43,7 @@ pub(crate) fn conditions_at_parent(
     let as_desired = ParentConditions { accepted: desired.accepted.clone(), others: plan.conditions.clone() };
     let name = desired.gateway.namespaced_name();
     let Some(condition) = condition(report, key, &name) else {
-        return Some(without_step(engine, report, key, desired, as_desired));
+        return Some(without_step(engine, report, key, (plan, desired), as_desired));
     };
     if condition.reason == "Backfilled" {
         return Some(backfilled(engine, key, plan, &name, as_desired, condition));
@@ -79,7 +79,7 @@ fn without_step(
     engine: &Engine,
     report: &FallbackReport,
     key: &ObjectKey,
-    desired: &Parent,
+    (plan, desired): (&RoutePlan, &Parent),
     as_desired: ParentConditions,
 ) -> ParentConditions {
     let scopes = speaking(engine.scopes.of(&desired.gateway.namespaced_name()));
@@ -88,7 +88,8 @@ fn without_step(
     };
     let mut others = served.conditions.clone();
     if others.iter().all(|known| known.kind != FALLBACK_CONDITION) {
-        others.extend(below_earlier(report, key, served, desired));
+        let below = below_earlier(report, key, served, desired);
+        others.extend(below.or_else(|| with_earlier_policies(engine, report, plan, served)));
     }
     ParentConditions { others, ..as_desired }
 }
@@ -104,15 +105,45 @@ fn below_earlier(report: &FallbackReport, key: &ObjectKey, served: &RoutePlan, d
     });
     let above: BTreeSet<&ObjectKey> = here.flat_map(|of| &of.chain).map(|(above, _)| above).collect();
     let earlier = report.backfilled_objects.iter().filter(|known| above.iter().any(|above| known.object.is(above)));
-    let earlier: BTreeSet<String> = earlier.map(below_version).collect();
+    let earlier: BTreeSet<String> = earlier.map(earlier_version).collect();
     (!earlier.is_empty()).then(|| {
         let message = format!("served below {}", earlier.into_iter().collect::<Vec<_>>().join(" and "));
         Condition::new(FALLBACK_CONDITION, true, "Backfilled", message)
     })
 }
 
+/// Returns the condition `holdfast.dev/Fallback` of a route with rules that are served because earlier versions of their
+/// policies, or of objects that these read, are in use.
+fn with_earlier_policies(
+    engine: &Engine,
+    report: &FallbackReport,
+    plan: &RoutePlan,
+    served: &RoutePlan,
+) -> Option<Condition> {
+    let is_served = |section: &str| served.replaced.iter().all(|replaced| replaced.section != section);
+    let replaced = plan.replaced.iter().filter(|replaced| is_served(&replaced.section));
+    let policies: BTreeSet<&ObjectKey> = replaced.filter_map(|replaced| replaced.policy.as_ref()).collect();
+    let read = policies.iter().flat_map(|policy| engine.graph().read_by(policy)).map(|edge| &edge.to.key);
+    with_earlier("served", report, &policies.iter().copied().chain(read).collect())
+}
+
+/// Returns the condition `holdfast.dev/Fallback` of a policy that is enforced as written, with earlier versions of objects
+/// that it reads; `None` if there are none.
+pub(super) fn enforced_with_earlier(engine: &Engine, report: &FallbackReport, key: &ObjectKey) -> Option<Condition> {
+    with_earlier("enforced", report, &engine.graph().read_by(key).iter().map(|edge| &edge.to.key).collect())
+}
+
+fn with_earlier(how: &str, report: &FallbackReport, objects: &BTreeSet<&ObjectKey>) -> Option<Condition> {
+    let earlier = report.backfilled_objects.iter().filter(|known| objects.iter().any(|key| known.object.is(key)));
+    let earlier: BTreeSet<String> = earlier.map(earlier_version).collect();
+    (!earlier.is_empty()).then(|| {
+        let message = format!("{how} with {}", earlier.into_iter().collect::<Vec<_>>().join(" and "));
+        Condition::new(FALLBACK_CONDITION, true, "Backfilled", message)
+    })
+}
+
 /// Returns `generation 4 of HTTPRoute infra/top (last valid, since …)`.
-fn below_version(backfilled: &BackfilledObject) -> String {
+fn earlier_version(backfilled: &BackfilledObject) -> String {
     let BackfilledObject { object, served_generation, served_since, .. } = backfilled;
     let name = object.key().namespaced_name();
     format!("generation {served_generation} of {} {name} (last valid, since {served_since})", object.kind)

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::policies::{ANCESTORS_MAX, reference};
 use crate::engine::Engine;
+use crate::report::conditions;
 use crate::report::events::explained;
 
 /// Returns the status of a DirectResponse, for each Gateway with a route that references it.
@@ -33,19 +34,25 @@ pub(super) fn answer_status(
     let ancestors = gateways.into_iter().take(ANCESTORS_MAX).map(|(gateway, closed)| {
         let messages = closed.iter().map(|message| message.strip_prefix(&own).unwrap_or(message));
         let message = messages.collect::<Vec<_>>().join("; ");
-        let conditions = if closed.is_empty() {
-            vec![
-                Condition::new("Accepted", true, "Valid", "the direct response is served"),
-                Condition::new("Attached", true, "Attached", "a rule references the DirectResponse"),
-            ]
-        } else {
-            let message = format!("the rules that reference the DirectResponse are closed: {message}");
-            let effect = "requests to the rules that reference the DirectResponse get an error response";
-            vec![
-                Condition::new("Accepted", false, "Invalid", message),
-                Condition::new("Attached", false, "Pending", "the direct response cannot be served"),
-                Condition::new(FALLBACK_CONDITION, true, "Replaced", explained(report, key, effect)),
-            ]
+        let fallback = conditions::condition(report, key, &gateway.namespaced_name());
+        let attached = || Condition::new("Attached", true, "Attached", "a rule references the DirectResponse");
+        let conditions = match fallback {
+            _ if closed.is_empty() => {
+                vec![Condition::new("Accepted", true, "Valid", "the direct response is served"), attached()]
+            }
+            Some(fallback) => {
+                let message = format!("an earlier version of the DirectResponse is served: {message}");
+                vec![Condition::new("Accepted", false, "Invalid", message), attached(), fallback]
+            }
+            None => {
+                let message = format!("the rules that reference the DirectResponse are closed: {message}");
+                let effect = "requests to the rules that reference the DirectResponse get an error response";
+                vec![
+                    Condition::new("Accepted", false, "Invalid", message),
+                    Condition::new("Attached", false, "Pending", "the direct response cannot be served"),
+                    Condition::new(FALLBACK_CONDITION, true, "Replaced", explained(report, key, effect)),
+                ]
+            }
         };
         let conditions = conditions.into_iter().map(|condition| condition.of_generation(generation));
         json!({
@@ -75,14 +82,21 @@ pub(super) fn extension_status(
         invalid |= *class == Class::Invalid;
         wrong.extend(message.split("; ").map(str::to_owned));
     }
+    let fallback = report.gateways.iter().find_map(|gateway| conditions::condition(report, key, &gateway.name));
     let accepted = match wrong.is_empty() {
         true => Condition::new("Accepted", true, "Accepted", "policies can use the GatewayExtension"),
         false => {
+            let mut readers = engine.translator.policies_reading(key).into_iter();
+            let is_in_use = fallback.is_some() && !readers.any(|policy| engine.is_unenforced_anywhere(&policy));
+            let effect = match is_in_use {
+                true => "policies use an earlier version of the GatewayExtension",
+                false => "routes of policies that use the GatewayExtension are closed",
+            };
             let reasons = wrong.into_iter().collect::<Vec<_>>().join("; ");
-            let message = format!("routes of policies that use the GatewayExtension are closed: {reasons}");
-            let message = explained(report, key, &message);
+            let message = explained(report, key, &format!("{effect}: {reasons}"));
             Condition::new("Accepted", false, if invalid { "Invalid" } else { "Pending" }, message)
         }
     };
-    json!({ "conditions": [accepted.of_generation(generation)] })
+    let conditions = std::iter::once(accepted).chain(fallback);
+    json!({ "conditions": conditions.map(|condition| condition.of_generation(generation)).collect::<Vec<_>>() })
 }

@@ -1,6 +1,7 @@
 //! Reports about policies: their statuses, the listeners that they close, and the origins of merged settings.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, without_field};
@@ -39,10 +40,12 @@ enum OverrideExtent {
     Overridden,
 }
 
-/// Returns the condition `Attached` of a policy. `is_closed`: no version of it is enforced.
-fn attached(plan: &PolicyPlan, extent: OverrideExtent, is_closed: bool) -> Condition {
+/// Returns the condition `Attached` of a policy. `is_closed`: no version of it is enforced; `with_earlier`: the policy is
+/// enforced with an earlier version of an object that it reads.
+fn attached(plan: &PolicyPlan, extent: OverrideExtent, is_closed: bool, with_earlier: bool) -> Condition {
     match extent {
         _ if is_closed => Condition::new("Attached", false, "Pending", "the policy cannot be enforced"),
+        _ if with_earlier => Condition::new("Attached", true, "Attached", "the policy is attached"),
         // Nothing is merged with a desired version that cannot be enforced.
         _ if plan.unenforceable.is_some() => {
             Condition::new("Attached", true, "Attached", "an earlier version of the policy is attached")
@@ -74,13 +77,20 @@ impl Engine {
             let at = |gateway: &ObjectKey| conditions::condition(report, key, &gateway.namespaced_name());
             let fallback = served_by.iter().find_map(at);
             let refused = served_by.iter().find_map(|gateway| self.refused_policy(key, gateway));
-            let is_closed = fallback.is_none() && (refused.is_some() || plan.unenforceable.is_some());
-            let attached = attached(plan, extent, is_closed);
+            let is_closed = fallback.is_none() && (refused.is_some() || self.is_unenforced(key, &served_by));
+            let with_earlier = conditions::enforced_with_earlier(self, report, key)
+                .filter(|_| fallback.is_none() && !is_closed && plan.unenforceable.is_some());
+            let attached = attached(plan, extent, is_closed, with_earlier.is_some());
             let errors = plan.unenforceable.iter().map(|why| why.message.to_string()).chain(refused);
             let errors = errors.collect::<Vec<_>>().join("; ");
             let conflict = self.translator.levels(&gateway).and_then(|levels| levels.connections.conflicts.get(key));
             let conflict = conflict.filter(|_| plan.unenforceable.is_none());
+            let served_with = with_earlier.as_ref().map(|condition| &condition.message);
             let accepted = match (&fallback, is_closed, conflict) {
+                (None, false, _) if served_with.is_some() => {
+                    let versions = served_with.map_or("", String::as_str);
+                    Condition::new("Accepted", false, "Invalid", format!("the policy is {versions}: {errors}"))
+                }
                 // Only parts without protection are left out.
                 (Some(left_out), ..) if left_out.reason == "Excluded" && plan.unenforceable.is_none() => {
                     let message =
@@ -103,7 +113,8 @@ impl Engine {
                 let message = explained(report, key, message);
                 Condition::new(FALLBACK_CONDITION, true, "Replaced", message)
             });
-            let conditions = [accepted, attached].into_iter().chain(fallback).chain(closed).collect();
+            let conditions =
+                [accepted, attached].into_iter().chain(fallback).chain(with_earlier).chain(closed).collect();
             ancestors.push((reference(&gateway, None), conditions));
         }
         // A target without an effective ancestor is the ancestor itself.
@@ -130,6 +141,23 @@ impl Engine {
         }
         let joined = self.translator.plans().into_iter().filter(|(_, plan)| plan.sets.contains_key(ancestor));
         joined.map(|(gateway, _)| gateway.clone()).collect()
+    }
+
+    /// Returns whether some Envoys of these Gateways get no version of a policy that can be enforced.
+    fn is_unenforced(&self, key: &ObjectKey, gateways: &[ObjectKey]) -> bool {
+        let Some(desired) = self.translator.policy(key) else { return false };
+        let scopes = gateways.iter().flat_map(|gateway| speaking(self.scopes.of(&gateway.namespaced_name())));
+        let mut served = scopes.map(|scope| scope.derived.overlay.policies.get(key).map_or(desired, |plan| plan));
+        let is_unenforced = |plan: &Arc<PolicyPlan>| plan.unenforceable.is_some();
+        match served.next() {
+            Some(first) => is_unenforced(first) || served.any(is_unenforced),
+            None => is_unenforced(desired),
+        }
+    }
+
+    /// Returns whether some Envoys get no version of a policy that can be enforced.
+    pub(super) fn is_unenforced_anywhere(&self, key: &ObjectKey) -> bool {
+        self.ancestors(key).keys().any(|ancestor| self.is_unenforced(key, &self.gateways_of(ancestor)))
     }
 
     /// Returns the reason why Envoys of a Gateway refuse a policy. What one build refuses is no longer suspected, whatever
@@ -267,21 +295,19 @@ impl Engine {
         Some(Condition::new("Accepted", false, reason, message))
     }
 
-    /// Returns a message about the closed listeners of a route.
-    pub(super) fn closed_above(&self, listeners: &BTreeSet<ListenerId>) -> Option<String> {
-        let plans = self.translator.plans();
-        let closed: BTreeSet<String> = listeners
-            .iter()
-            .filter_map(|id| {
-                let plan = plans.get(&id.gateway)?;
-                let listener = plan.listeners.iter().find(|listener| listener.name == id.name)?;
-                let ClosedListener { policy, why, .. } = self.closed_at(&id.gateway, listener)?;
-                let owner = listener.owner(&id.gateway);
-                let (kind, name) = (&owner.kind, owner.namespaced_name());
-                Some(format!("listener {} of {kind} {name} is closed: {}", listener.section(), describe(&policy, &why)))
-            })
-            .collect();
-        (!closed.is_empty()).then(|| closed.into_iter().collect::<Vec<_>>().join("; "))
+    /// Returns the listeners that policies close, each with a message.
+    pub(super) fn closed_listeners(&self) -> BTreeMap<ListenerId, String> {
+        let plans = self.translator.plans().into_iter();
+        let listeners =
+            plans.flat_map(|(gateway, plan)| plan.listeners.iter().map(move |listener| (gateway, listener)));
+        let closed = listeners.filter_map(|(gateway, listener)| {
+            let ClosedListener { policy, why, .. } = self.closed_at(gateway, listener)?;
+            let owner = listener.owner(gateway);
+            let (section, kind, name) = (listener.section(), &owner.kind, owner.namespaced_name());
+            let message = format!("listener {section} of {kind} {name} is closed: {}", describe(&policy, &why));
+            Some((ListenerId { gateway: gateway.clone(), name: listener.name.clone() }, message))
+        });
+        closed.collect()
     }
 
     /// Returns the policies that set each field: of routes by rule, of Gateways by route configuration and listener. A

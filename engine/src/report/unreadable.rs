@@ -5,7 +5,7 @@
 
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Fault;
-use holdfast_api::status::{Condition, ObjectStatus};
+use holdfast_api::status::Condition;
 use holdfast_graph::ObjectKey;
 use serde_json::{Value, json};
 
@@ -14,27 +14,18 @@ use crate::engine::Engine;
 /// Reason of the condition.
 const REASON: &str = "Invalid";
 
-/// Adds the statuses of unreadable objects to the other statuses. An object that is served in its last readable
-/// version, and a route with the claims of that version, has a status already; the problem is added to it.
-pub(super) fn add_unreadable_statuses(engine: &Engine, statuses: &mut Vec<ObjectStatus>) {
-    for (key, _, fault) in engine.unreadable() {
-        let message = message(fault);
-        match statuses.iter_mut().find(|known| known.object == *key) {
-            Some(known) => {
-                let kept = match kinds::ROUTES.contains(&&*key.kind) {
-                    true => "the hosts and matches of the version that was read last are kept",
-                    false => "the version that was read last is served",
-                };
-                let message = format!("{message}; {kept}");
-                not_accepted(&mut known.status, &message);
-            }
-            None => {
-                let status = status_of_unreadable(key, &message);
-                statuses.extend(status.map(|status| ObjectStatus { object: key.clone(), uid: "".into(), status }));
-            }
-        }
-    }
-    statuses.sort_by(|a, b| a.object.cmp(&b.object));
+/// Returns the status of an object that exists, with the problem if it cannot be read. An object that is served in its
+/// last readable version, and a route with the claims of that version, has a status already; the problem is added to it.
+pub(super) fn status(engine: &Engine, key: &ObjectKey, status: Option<Value>) -> Option<Value> {
+    let Some(fault) = engine.why_unreadable(key) else { return status };
+    let message = message(fault);
+    let Some(mut status) = status else { return status_of_unreadable(key, &message) };
+    let kept = match kinds::ROUTES.contains(&&*key.kind) {
+        true => "the hosts and matches of the version that was read last are kept",
+        false => "the version that was read last is served",
+    };
+    not_accepted(&mut status, &format!("{message}; {kept}"));
+    Some(status)
 }
 
 fn status_of_unreadable(key: &ObjectKey, message: &str) -> Option<Value> {

@@ -1,12 +1,10 @@
 //! Listeners that some Envoys are not served, and the routes at such listeners only: what conditions and the fallback
 //! page report about them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_envoy::model::port::Transport;
 use holdfast_fallback::served_state::speaking;
-use holdfast_fallback::view::FallbackReport;
-use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::claims::{ListenerId, Parent};
 use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::listener::{ListenerPlan, ListenerState};
@@ -41,36 +39,28 @@ fn served_plans<'a>(engine: &'a Engine, plan: &GatewayPlan) -> Vec<&'a GatewayPl
 }
 
 /// Checks whether a route attaches to listeners of a parent, and none of them is served.
-pub(super) fn is_unserved(parent: &Parent, unserved: &BTreeSet<ListenerId>) -> bool {
+pub(super) fn is_unserved(parent: &Parent, mut is_unserved: impl FnMut(&ListenerId) -> bool) -> bool {
     let mut all = parent.attachments.iter().peekable();
-    all.peek().is_some() && all.all(|attachment| unserved.contains(&attachment.listener))
+    all.peek().is_some() && all.all(|attachment| is_unserved(&attachment.listener))
 }
 
-/// Returns why a route is left out at a parent, and what its clients get, if no listener of the parent is served. A step
-/// of the plan, and a Gateway that is held, are reported as such.
-pub(super) fn left_out_at(
-    engine: &Engine,
-    report: &FallbackReport,
-    key: &ObjectKey,
-    parent: &Parent,
-    unserved: &BTreeSet<ListenerId>,
-) -> Option<String> {
-    let deviations = &report.gateway(&parent.gateway.namespaced_name())?.deviations;
-    let nodes = [Node::whole(key.clone()), Node::section(key.clone(), parent.section().as_str())];
-    let is_in_step = nodes.iter().any(|node| deviations.steps.contains_key(node));
-    if deviations.held || is_in_step || !is_unserved(parent, unserved) {
-        return None;
-    }
-    let plan = engine.translator.gateway(&parent.gateway)?;
-    let all = served_plans(engine, plan);
-    let served = all.first().copied().unwrap_or(plan);
-    let named = |listener: &&ListenerPlan| parent.attachments.iter().any(|at| at.listener.name == listener.name);
-    let reasons = plan.listeners.iter().filter(named).map(|listener| {
-        let owner = listener.owner(&parent.gateway);
+/// Returns the listeners that some Envoys are not served, with the reason and what their clients get.
+pub(super) fn reasons(engine: &Engine) -> BTreeMap<ListenerId, String> {
+    let with_reason = |id: ListenerId| {
+        let plan = engine.translator.gateway(&id.gateway)?;
+        let listener = plan.listeners.iter().find(|listener| listener.name == id.name)?;
+        let all = served_plans(engine, plan);
+        let served = all.first().copied().unwrap_or(plan);
+        let owner = listener.owner(&id.gateway);
         let (section, kind, name) = (listener.section(), &owner.kind, owner.namespaced_name());
-        format!("listener {section} of {kind} {name} is not served: {}; {}", why(listener), effect(listener, served))
-    });
-    Some(reasons.collect::<Vec<_>>().join("; "))
+        let message = format!(
+            "listener {section} of {kind} {name} is not served: {}; {}",
+            why(listener),
+            effect(listener, served)
+        );
+        Some((id, message))
+    };
+    unserved_listeners(engine).into_iter().filter_map(with_reason).collect()
 }
 
 /// Returns why a listener is not served.

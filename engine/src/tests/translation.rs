@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::settings::Settings;
+use holdfast_api::status::ObjectStatus;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::{ResourceType, Snapshot};
 
@@ -148,6 +149,12 @@ fn broken_objects_leave_the_same_as_from_scratch() {
             let Some(event) = event else { continue };
             present.note(&event);
             engine.handle(vec![event]);
+            // Some collections follow several events.
+            if choose(2) == 0 {
+                let collected: Vec<ObjectStatus> =
+                    engine.collect_statuses().values().map(|status| ObjectStatus::clone(status)).collect();
+                assert_eq!(collected, engine.statuses(), "seed {seed}");
+            }
         }
         let mut scratch = Engine::new(Settings::standalone());
         scratch.handle(present.events());

@@ -72,7 +72,7 @@ fn visits(routes: usize) -> Vec<(&'static str, Visits)> {
     events.push(connected);
     let actions = engine.handle(events);
     settle(&mut engine, &mut envoys, actions);
-    let _ = (engine.reports(), engine.statuses());
+    let _ = (engine.reports(), engine.collect_statuses());
 
     let edit = testing::events(&route(1, "/edited"));
     let (actions, of_edit) = Visits::of(|| engine.handle(edit));
@@ -88,7 +88,7 @@ fn visits(routes: usize) -> Vec<(&'static str, Visits)> {
     let (reports, of_reports) = Visits::of(|| engine.reports());
     let (facts, of_health) = Visits::of(|| engine.facts(&reports, Outside::default()));
     assert_eq!(facts.found.len() + facts.effects.len(), 0, "{facts:?}");
-    let (_, of_statuses) = Visits::of(|| engine.statuses());
+    let (_, of_statuses) = Visits::of(|| engine.collect_statuses());
     vec![
         ("edit", of_edit),
         ("acknowledgement", of_answer),
@@ -102,11 +102,10 @@ fn visits(routes: usize) -> Vec<(&'static str, Visits)> {
 }
 
 /// What grows with the number of routes, with the reason.
-const GROWING: [(&str, &str, &str); 4] = [
+const GROWING: [(&str, &str, &str); 3] = [
     ("edit", "bytes", "the route configuration of a listener is one resource, which Envoy receives whole"),
     ("records", "objects", "one object of each block of hosts is compared with the first ones, which are stored"),
     ("records", "resources", "the store gets the whole acknowledged configuration, and writes what changed"),
-    ("statuses", "objects", "the statuses of all objects are compared with the written ones, at most once a second"),
 ];
 
 #[test]

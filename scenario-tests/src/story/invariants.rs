@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use holdfast_api::apis::kinds;
+use holdfast_api::status::StatusMap;
 use holdfast_engine::engine::{Engine, Event};
 use holdfast_graph::{ObjectKey, Step};
 use holdfast_test_support::scopes::{ScopeSeen, scopes};
@@ -66,14 +67,16 @@ pub(super) fn difference(envoy: &Envoy, wanted: &Snapshot) -> Vec<String> {
 }
 
 /// Checks the invariants of a state without pending messages.
-pub fn check(stage: &StoryStage) -> Result<()> {
-    let Some(engine) = &stage.engine else { return Ok(()) };
+pub fn check(stage: &mut StoryStage) -> Result<()> {
+    let collected = stage.engine.as_mut().map(Engine::collect_statuses);
+    let (stage, Some(engine)) = (&*stage, &stage.engine) else { return Ok(()) };
     if engine.objects().is_empty() {
         return Ok(());
     }
     let all = scopes(engine);
     let new = new_engine(stage);
     let mut wrong = Vec::new();
+    collected_statuses(engine, &collected.unwrap_or_default(), &mut wrong);
     for envoy in stage.envoys.values().filter(|envoy| envoy.connected && !envoy.silent) {
         let Some(scope) = scope_of(envoy, &all) else { continue };
         let empty = Snapshot::default();
@@ -96,6 +99,13 @@ pub fn check(stage: &StoryStage) -> Result<()> {
         return Ok(());
     }
     bail!("what always holds does not:\n  {}\nas things stand:\n{}", wrong.join("\n  "), state(&all))
+}
+
+/// Checks that the statuses that are kept from one collection to the next are those of a whole collection.
+fn collected_statuses(engine: &Engine, collected: &StatusMap, wrong: &mut Vec<String>) {
+    let all: StatusMap =
+        engine.statuses().into_iter().map(|status| (status.object.clone(), Arc::new(status))).collect();
+    wrong.extend(collected.diff(&all).map(|item| format!("a kept status differs from the one computed now: {item:?}")));
 }
 
 /// Returns the state of the decisions about an Envoy.

@@ -149,7 +149,7 @@ impl StoryReplicas {
         }
         for replica in self.up() {
             replica.stage.pass(1)?;
-            invariants::check(&replica.stage)?;
+            invariants::check(&mut replica.stage)?;
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ fn run(story: &StoryFile) -> Result<()> {
             connected = true;
             stage.connect(&at_once).with_context(|| format!("Envoys connect after {}", step_context()))?;
         }
-        invariants::check(&stage).with_context(step_context)?;
+        invariants::check(&mut stage).with_context(step_context)?;
     }
     Ok(())
 }

@@ -632,7 +632,7 @@ impl Core {
             planes.want(self.engine.data_planes(), self.engine.others_gateways());
         }
         if let Some(statuses) = &self.statuses {
-            statuses.set(self.metrics.visiting(LoopWork::Statuses, || self.engine.statuses()));
+            statuses.set(self.metrics.visiting(LoopWork::Statuses, || self.engine.collect_statuses()));
         }
     }
 }

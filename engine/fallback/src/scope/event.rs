@@ -68,6 +68,17 @@ pub enum Event {
     Clock(u64),
 }
 
+impl Event {
+    /// Returns the object that the event is about.
+    pub fn object(&self) -> Option<&ObjectKey> {
+        match self {
+            Self::Applied(object, _) => Some(&object.key),
+            Self::Unusable(key, _) | Self::Unread(key, _) | Self::Deleted(key) => Some(key),
+            _ => None,
+        }
+    }
+}
+
 /// An external action.
 #[derive(Clone, Debug)]
 // Few actions exist at a time, and most of them are `Publish`.

@@ -115,7 +115,7 @@ fn listeners_and_routes(survey: &FallbackSurvey<'_>) -> Vec<Closed> {
         }
     }
     for (key, plan) in engine.translator.routes() {
-        let is_unserved = |parent: &&Parent| is_unserved(parent, &unserved);
+        let is_unserved = |parent: &&Parent| is_unserved(parent, |listener| unserved.contains(listener));
         let is_lost = plan.parents.iter().all(|parent| is_unserved(&parent));
         for parent in plan.parents.iter().filter(is_unserved) {
             let (section, scope) = match is_lost {

@@ -23,6 +23,8 @@ pub(crate) struct RoutePlans {
     pub(crate) replaced: BTreeSet<ObjectKey>,
     /// Routes with an unusable hostname.
     pub(crate) unclaimed: BTreeSet<ObjectKey>,
+    /// Routes with a plan that was set since [`take_changed`](Self::take_changed).
+    changed: BTreeSet<ObjectKey>,
 }
 
 impl RoutePlans {
@@ -61,6 +63,7 @@ impl RoutePlans {
         plan: Option<&Arc<RoutePlan>>,
         claims: Option<&Claims>,
     ) -> Option<Arc<RoutePlan>> {
+        self.changed.insert(key.clone());
         if plan.is_some_and(|plan| !plan.faults.is_empty() || !plan.replaced.is_empty()) {
             self.reported.insert(key.clone());
         } else {
@@ -88,6 +91,11 @@ impl RoutePlans {
                 self.plans.remove(key)
             }
         }
+    }
+
+    /// Returns the routes with a plan that was set since the last call.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut self.changed)
     }
 
     /// Records whether a route object has a rule that is not served as written.

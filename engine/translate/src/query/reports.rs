@@ -72,6 +72,16 @@ impl Translator {
         self.routes.reported().chain(varied).map(|(key, plan)| (key, &**plan)).collect()
     }
 
+    /// Returns the routes that one of these fleets is served in another form than the desired one.
+    pub fn varied_routes<'a>(&'a self, fleets: &'a BTreeSet<FleetId>) -> impl Iterator<Item = &'a ObjectKey> {
+        self.variants.routes_of(fleets)
+    }
+
+    /// Returns the routes with a plan that was set since the last call.
+    pub fn take_changed_routes(&mut self) -> BTreeSet<ObjectKey> {
+        self.routes.take_changed()
+    }
+
     /// Returns the plans of the route objects, in order.
     pub fn routes(&self) -> BTreeMap<&ObjectKey, &RoutePlan> {
         self.routes.each().map(|(key, plan)| (key, &**plan)).collect()
