@@ -23,6 +23,7 @@ use holdfast_translate::Translator;
 use holdfast_translate::provision::Provisioned;
 use holdfast_xds::Snapshot;
 
+use crate::report::below::EarlierAbove;
 use crate::report::statuses::kept::KeptStatuses;
 
 /// The deciding part of Holdfast.
@@ -415,6 +416,11 @@ impl Engine {
         self.objects.sorted().into_iter().filter(unproven).map(|object| object.key.clone()).collect()
     }
 
+    /// Returns the faults in the content of an object.
+    pub(crate) fn decoding_faults(&self, key: &ObjectKey) -> impl Iterator<Item = &Fault> {
+        self.decoding.get(key).into_iter().flatten()
+    }
+
     /// Returns the dependency graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
@@ -423,6 +429,7 @@ impl Engine {
     /// Returns all faults, sorted and without duplicates.
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = self.translator.faults();
+        EarlierAbove::of(self).explain(&mut faults);
         faults.extend(self.decoding.values().flatten().cloned());
         faults.sort_unstable();
         faults.dedup();

@@ -3,6 +3,7 @@
 //! Reports are computed on request, from the results of translation and the answers of Envoys.
 
 mod backends;
+pub(crate) mod below;
 pub mod certificates;
 mod client_certificate;
 pub mod conditions;

@@ -4,7 +4,6 @@
 //! Translation reports the faults of the desired version; this module reports what is served instead.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use holdfast_api::fault::without_field;
 use holdfast_api::status::{Condition, FALLBACK_CONDITION};
@@ -18,6 +17,7 @@ use holdfast_translate::route::RoutePlan;
 
 use super::survey::field;
 use crate::engine::Engine;
+use crate::report::below::{EarlierAbove, OvertakenBelow};
 use crate::report::events::{explained, left_out, serving, why};
 
 /// The condition of a route that is served in part; the specification prescribes the beginning of its message.
@@ -31,19 +31,28 @@ pub(crate) struct ParentConditions {
     pub others: Vec<Condition>,
 }
 
+/// What conditions of routes are made from.
+#[derive(Clone, Copy)]
+pub(crate) struct ConditionInputs<'a> {
+    pub engine: &'a Engine,
+    pub report: &'a FallbackReport,
+    pub earlier: &'a EarlierAbove<'a>,
+    pub overtaken: &'a OvertakenBelow<'a>,
+}
+
 /// Returns the conditions of a route at its parent with this index, as the route is served there.
 pub(crate) fn conditions_at_parent(
-    engine: &Engine,
-    report: &FallbackReport,
+    inputs: ConditionInputs<'_>,
     key: &ObjectKey,
-    plan: &Arc<RoutePlan>,
+    plan: &RoutePlan,
     parent: usize,
 ) -> Option<ParentConditions> {
+    let ConditionInputs { engine, report, .. } = inputs;
     let desired = plan.parents.get(parent)?;
     let as_desired = ParentConditions { accepted: desired.accepted.clone(), others: plan.conditions.clone() };
     let name = desired.gateway.namespaced_name();
     let Some(condition) = condition(report, key, &name) else {
-        return Some(without_step(engine, report, key, (plan, desired), as_desired));
+        return Some(without_step(inputs, key, (plan, desired), as_desired));
     };
     if condition.reason == "Backfilled" {
         return Some(backfilled(engine, key, plan, &name, as_desired, condition));
@@ -76,40 +85,22 @@ pub(crate) fn conditions_at_parent(
 /// Returns the conditions of a route that is served in its desired version. What it is served with may be in an earlier
 /// version: a policy, or an HTTPRoute above it.
 fn without_step(
-    engine: &Engine,
-    report: &FallbackReport,
+    inputs: ConditionInputs<'_>,
     key: &ObjectKey,
     (plan, desired): (&RoutePlan, &Parent),
     as_desired: ParentConditions,
 ) -> ParentConditions {
+    let ConditionInputs { engine, report, earlier, overtaken } = inputs;
     let scopes = speaking(engine.scopes.of(&desired.gateway.namespaced_name()));
     let Some(served) = scopes.filter_map(|scope| engine.translator.served_route(&scope.id.fleet, key)).next() else {
         return as_desired;
     };
     let mut others = served.conditions.clone();
     if others.iter().all(|known| known.kind != FALLBACK_CONDITION) {
-        let below = below_earlier(report, key, served, desired);
+        let below = earlier.condition((report, overtaken), key, (served, desired));
         others.extend(below.or_else(|| with_earlier_policies(engine, report, plan, served)));
     }
     ParentConditions { others, ..as_desired }
-}
-
-/// Returns the condition `holdfast.dev/Fallback` of a route that is served below an earlier version of an HTTPRoute.
-fn below_earlier(report: &FallbackReport, key: &ObjectKey, served: &RoutePlan, desired: &Parent) -> Option<Condition> {
-    let namespace = desired.reference.namespace.as_ref().unwrap_or(&key.namespace);
-    let is_parent = |above: &ObjectKey| (&above.namespace, &above.name) == (namespace, &desired.reference.name);
-    let delegated = served.routes.iter().filter_map(|rendered| rendered.delegated());
-    let here = delegated.filter(|of| {
-        of.chain.last().is_some_and(|(above, _)| is_parent(above))
-            && of.places.iter().any(|(gateway, ..)| *gateway == desired.gateway)
-    });
-    let above: BTreeSet<&ObjectKey> = here.flat_map(|of| &of.chain).map(|(above, _)| above).collect();
-    let earlier = report.backfilled_objects.iter().filter(|known| above.iter().any(|above| known.object.is(above)));
-    let earlier: BTreeSet<String> = earlier.map(earlier_version).collect();
-    (!earlier.is_empty()).then(|| {
-        let message = format!("served below {}", earlier.into_iter().collect::<Vec<_>>().join(" and "));
-        Condition::new(FALLBACK_CONDITION, true, "Backfilled", message)
-    })
 }
 
 /// Returns the condition `holdfast.dev/Fallback` of a route with rules that are served because earlier versions of their
@@ -143,7 +134,7 @@ fn with_earlier(how: &str, report: &FallbackReport, objects: &BTreeSet<&ObjectKe
 }
 
 /// Returns `generation 4 of HTTPRoute infra/top (last valid, since …)`.
-fn earlier_version(backfilled: &BackfilledObject) -> String {
+pub(super) fn earlier_version(backfilled: &BackfilledObject) -> String {
     let BackfilledObject { object, served_generation, served_since, .. } = backfilled;
     let name = object.key().namespaced_name();
     format!("generation {served_generation} of {} {name} (last valid, since {served_since})", object.kind)

@@ -11,6 +11,7 @@ use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::query::duplicates::Duplicates;
 
 use crate::engine::Engine;
+use crate::report::below::{EarlierAbove, OvertakenBelow};
 use crate::report::unserved::{is_unserved, reasons};
 
 /// Inputs of the statuses of all objects.
@@ -21,13 +22,19 @@ pub(super) struct StatusInputs<'a> {
     pub(super) duplicates: BTreeMap<&'a ObjectKey, Duplicates>,
     /// What the statuses of many routes depend on.
     pub(super) surroundings: Surroundings,
+    /// The Gateways that serve an HTTPRoute in an earlier version.
+    pub(super) earlier: EarlierAbove<'a>,
+    /// The rules below earlier versions that no request reaches.
+    pub(super) overtaken: OvertakenBelow<'a>,
 }
 
 impl<'a> StatusInputs<'a> {
     pub(super) fn of(engine: &'a Engine) -> Self {
         let report = engine.fallback();
         let surroundings = Surroundings::of(engine, &report);
-        Self { report, duplicates: engine.translator.duplicates(), surroundings }
+        let earlier = EarlierAbove::of(engine);
+        let overtaken = earlier.overtaken();
+        Self { report, duplicates: engine.translator.duplicates(), surroundings, earlier, overtaken }
     }
 
     /// Returns the objects with a status that depends on more than the object, its plan and the surroundings: those that
@@ -44,8 +51,9 @@ impl<'a> StatusInputs<'a> {
         let scopes = engine.scopes.gateways().into_values().flat_map(speaking);
         let fleets = scopes.map(|scope| scope.id.fleet.clone()).collect();
         let varied = engine.translator.varied_routes(&fleets).cloned();
+        let overtaken = self.overtaken.values().flat_map(|parts| parts.keys()).map(|node| node.key.clone());
         let unreadable = engine.unreadable().map(|(key, ..)| key.clone());
-        named.chain(in_step).chain(lost).chain(varied).chain(unreadable).collect()
+        named.chain(in_step).chain(lost).chain(varied).chain(overtaken).chain(unreadable).collect()
     }
 }
 

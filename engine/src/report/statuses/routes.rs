@@ -1,20 +1,18 @@
 //! The status of a route: its conditions at each parent, as the route is served there.
 
-use std::sync::Arc;
-
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::route::PARENTS_MAX;
 use holdfast_api::apis::kinds;
 use holdfast_api::status::{CONFLICT_CONDITION, Condition, FALLBACK_CONDITION};
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::claims::{NO_READY_LISTENERS, OVERRIDDEN, Parent};
-use holdfast_translate::query::duplicates::Duplicates;
+use holdfast_translate::query::duplicates::{Duplicate, Duplicates};
 use holdfast_translate::route::RoutePlan;
 use serde_json::{Value, json};
 
 use super::inputs::StatusInputs;
 use crate::engine::Engine;
-use crate::report::conditions::{ParentConditions, conditions_at_parent};
+use crate::report::conditions::{ConditionInputs, ParentConditions, conditions_at_parent};
 use crate::report::events::explained;
 
 impl Engine {
@@ -23,10 +21,13 @@ impl Engine {
         &self,
         inputs: &StatusInputs<'_>,
         key: &ObjectKey,
-        plan: &Arc<RoutePlan>,
+        plan: &RoutePlan,
         generation: i64,
     ) -> Option<Value> {
-        let StatusInputs { report, duplicates, .. } = inputs;
+        let StatusInputs { report, duplicates, earlier, overtaken, .. } = inputs;
+        let of_earlier = earlier.plan_of(key, plan);
+        let plan = of_earlier.as_ref().unwrap_or(plan);
+        let of_conditions = ConditionInputs { engine: self, report, earlier, overtaken };
         if plan.parents.is_empty() {
             return None;
         }
@@ -39,7 +40,7 @@ impl Engine {
         };
         let own = plan.parents.iter().enumerate().filter(|entry| !is_known(entry)).take(PARENTS_MAX);
         let parents = own.filter_map(|(index, parent)| {
-            let ParentConditions { accepted, mut others } = conditions_at_parent(self, report, key, plan, index)?;
+            let ParentConditions { accepted, mut others } = conditions_at_parent(of_conditions, key, plan, index)?;
             let accepted = without_listener(plan, parent).filter(|_| accepted.status == "True").unwrap_or(accepted);
             if let Some(message) = inputs.surroundings.closed_above(parent) {
                 let before =
@@ -102,7 +103,7 @@ fn without_connections(plan: &RoutePlan, parent: &Parent) -> Option<Condition> {
 fn conflicted(duplicates: &Duplicates, key: &ObjectKey) -> Option<Condition> {
     let lost = duplicates.lost.get(key)?;
     let reason = if duplicates.wholly.contains(key) { "Overridden" } else { "PartlyOverridden" };
-    let message = lost.iter().map(|one| format!("{}: {}", one.section, one.message())).collect::<Vec<_>>().join("; ");
+    let message = lost.iter().map(Duplicate::sentence).collect::<Vec<_>>().join("; ");
     Some(Condition::new(CONFLICT_CONDITION, true, reason, message))
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use holdfast_envoy::model::Route;
 use holdfast_envoy::model::containment::RequestSet;
 use holdfast_envoy::model::placeholder::ComparedRoute;
-use holdfast_graph::Node;
+use holdfast_graph::{Node, ObjectKey};
 
 use crate::assembly::fleet::Fleet;
 use crate::outcome::route::Rendered;
@@ -15,37 +15,63 @@ use crate::outcome::route::Rendered;
 /// Returns the hosts at which a request reaches each of these parts in a fleet.
 pub(super) fn reached_hosts(fleet: &Fleet, parts: &BTreeSet<Node>) -> BTreeMap<Node, BTreeSet<Arc<str>>> {
     let mut reached: BTreeMap<Node, BTreeSet<Arc<str>>> = BTreeMap::new();
-    for (table, host, routes) in fleet.hosts_in_order() {
-        if fleet.closing(table, host).is_some() {
-            continue;
-        }
-        let routes: Vec<&Rendered> = routes.collect();
-        for node in reached_parts(&routes, parts) {
-            reached.entry(node).or_default().insert(host.domain().into());
+    for (host, node, other) in at_hosts(fleet, parts) {
+        if other.is_none() {
+            reached.entry(node).or_default().insert(host);
         }
     }
     reached
 }
 
-/// Returns the parts that a request to a host reaches.
-fn reached_parts(routes: &[&Rendered], parts: &BTreeSet<Node>) -> BTreeSet<Node> {
+/// Returns those of these parts that no request reaches in a fleet, each with the objects that get its requests.
+pub(super) fn overtaken_parts(fleet: &Fleet, parts: &BTreeSet<Node>) -> BTreeMap<Node, BTreeSet<ObjectKey>> {
+    let (mut reached, mut overtaken) = (BTreeSet::new(), BTreeMap::<Node, BTreeSet<ObjectKey>>::new());
+    for (_, node, other) in at_hosts(fleet, parts) {
+        match other {
+            Some(other) => drop(overtaken.entry(node).or_default().insert(other)),
+            None => drop(reached.insert(node)),
+        }
+    }
+    overtaken.retain(|node, _| !reached.contains(node));
+    overtaken
+}
+
+/// Returns the parts at each open host: once without another object if a request reaches the part, else with each object
+/// that gets all requests of a route of the part.
+fn at_hosts(fleet: &Fleet, parts: &BTreeSet<Node>) -> Vec<(Arc<str>, Node, Option<ObjectKey>)> {
+    let mut found = Vec::new();
+    for (table, host, routes) in fleet.hosts_in_order() {
+        if fleet.closing(table, host).is_some() {
+            continue;
+        }
+        let routes: Vec<&Rendered> = routes.collect();
+        let at_host = parts_at(&routes, parts).into_iter();
+        found.extend(at_host.map(|(node, other)| (host.domain().into(), node, other)));
+    }
+    found
+}
+
+/// Returns the parts at a host, in the form of [`at_hosts`].
+fn parts_at(routes: &[&Rendered], parts: &BTreeSet<Node>) -> Vec<(Node, Option<ObjectKey>)> {
     let nodes: Vec<Node> = routes.iter().map(|rendered| rendered.node()).collect();
     if !nodes.iter().any(|node| parts.contains(node)) {
-        return BTreeSet::new();
+        return Vec::new();
     }
     let sets = routes.iter().map(|rendered| (&rendered.route, RequestSet::new(&rendered.route.matches)));
     let all: Vec<(Node, (&Route, RequestSet<'_>))> = nodes.into_iter().zip(sets).collect();
-    let mut reached = BTreeSet::new();
+    let (mut reached, mut found) = (BTreeSet::new(), Vec::new());
     for (index, (node, own)) in all.iter().enumerate() {
         if !parts.contains(node) || reached.contains(node) {
             continue;
         }
         let mut before = all.iter().take(index).filter(|(other, _)| other != node);
-        if !before.any(|(_, earlier)| takes_all(earlier, own)) {
-            reached.insert(node.clone());
+        let other = before.find(|(_, earlier)| takes_all(earlier, own)).map(|(other, _)| other.key.clone());
+        if other.is_none() {
+            reached.insert(node);
         }
+        found.push((node.clone(), other));
     }
-    reached
+    found
 }
 
 /// Returns whether an earlier route gets every request of a route. A placeholder keeps some from earlier routes.

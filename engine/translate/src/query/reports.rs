@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_api::fault::{Class, Fault};
-use holdfast_api::section;
+use holdfast_api::fault::Fault;
 use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_graph::{Node, ObjectKey};
 
@@ -43,6 +42,12 @@ impl Translator {
     /// fleet.
     pub fn reached_hosts(&self, fleet: &FleetId, parts: &BTreeSet<Node>) -> Option<BTreeMap<Node, BTreeSet<Arc<str>>>> {
         Some(reach::reached_hosts(self.assembly.fleets.get(fleet)?, parts))
+    }
+
+    /// Returns those of these parts of route objects that no request reaches in a fleet, each with the objects that get its
+    /// requests.
+    pub fn overtaken_parts(&self, fleet: &FleetId, parts: &BTreeSet<Node>) -> BTreeMap<Node, BTreeSet<ObjectKey>> {
+        self.assembly.fleets.get(fleet).map(|fleet| reach::overtaken_parts(fleet, parts)).unwrap_or_default()
     }
 
     /// Returns the findings about an ExtensionService.
@@ -104,22 +109,16 @@ impl Translator {
         hosts
     }
 
-    /// Returns the duplicate matches of each Gateway's desired route objects.
+    /// Returns the duplicate matches of each Gateway's route objects, as they are served.
     pub fn duplicates(&self) -> BTreeMap<&ObjectKey, Duplicates> {
         let main = self.assembly.fleets.iter().filter(|(id, _)| **id == FleetId::main(&id.gateway));
-        let all = main.map(|(id, fleet)| (&id.gateway, fleet.duplicates()));
+        let all = main.map(|(id, fleet)| (&id.gateway, fleet.duplicates(self.overlay(id))));
         all.filter(|(_, duplicates)| !duplicates.lost.is_empty()).collect()
     }
 
     /// Returns the duplicate matches as faults.
     pub(crate) fn duplicate_faults(&self) -> Vec<Fault> {
         let all = self.duplicates().into_values().flat_map(|duplicates| duplicates.lost);
-        let faults = all.flat_map(|(key, lost)| {
-            lost.into_iter().map(move |one| {
-                let field = section::field(&one.section);
-                Fault::new(&key, Class::Conflict, field, "DuplicateMatch", one.message())
-            })
-        });
-        faults.collect()
+        all.flat_map(|(key, lost)| lost.into_iter().map(move |one| one.fault(&key))).collect()
     }
 }
