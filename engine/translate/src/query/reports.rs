@@ -47,7 +47,9 @@ impl Translator {
     /// Returns those of these parts of route objects that no request reaches in a fleet, each with the objects that get its
     /// requests.
     pub fn overtaken_parts(&self, fleet: &FleetId, parts: &BTreeSet<Node>) -> BTreeMap<Node, BTreeSet<ObjectKey>> {
-        self.assembly.fleets.get(fleet).map(|fleet| reach::overtaken_parts(fleet, parts)).unwrap_or_default()
+        // Without any part, no host has to be looked at.
+        let fleet = self.assembly.fleets.get(fleet).filter(|_| !parts.is_empty());
+        fleet.map(|fleet| reach::overtaken_parts(fleet, parts)).unwrap_or_default()
     }
 
     /// Returns the findings about an ExtensionService.
