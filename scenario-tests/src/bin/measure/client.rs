@@ -46,7 +46,7 @@ impl Client {
         let read = Arc::new(AtomicU64::new(0));
         let mut service = wire::open(port, read.clone()).await?;
         let (requests, receiver) = unbounded_channel();
-        let user_agent_version_type = version(virtual_hosts);
+        let user_agent_version_type = Some(version());
         let node = Node { id: "measure".into(), cluster: GATEWAY.into(), user_agent_version_type, ..Node::default() };
         // Only the first request of a stream has a node.
         for (type_url, node) in [(CLUSTER, Some(node)), (LISTENER, None)] {
@@ -120,9 +120,8 @@ impl Client {
     }
 }
 
-/// Returns the version of Envoy that the client reports: without one, it is sent whole route configurations.
-fn version(virtual_hosts: VirtualHosts) -> Option<UserAgentVersionType> {
+/// Returns the version of Envoy that the client reports: without one, no acknowledged configuration is stored.
+fn version() -> UserAgentVersionType {
     let version = SemanticVersion { major_number: 1, minor_number: 40, patch: 0 };
-    let build = BuildVersion { version: Some(version), ..Default::default() };
-    (virtual_hosts == VirtualHosts::Separate).then_some(UserAgentVersionType::UserAgentBuildVersion(build))
+    UserAgentVersionType::UserAgentBuildVersion(BuildVersion { version: Some(version), ..Default::default() })
 }
