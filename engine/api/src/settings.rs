@@ -68,6 +68,8 @@ pub struct Fallback {
     pub backfill_unresolved: bool,
     /// Maximum age in seconds of a last valid version that is served instead of a broken one; no limit where unset.
     pub max_backfill_age: Option<i64>,
+    /// Whether versions of objects with credentials are known after a restart: they are stored only with a key.
+    pub stores_credentials: bool,
     /// Time in milliseconds after which an Envoy without an answer counts as silent.
     pub ack_timeout_ms: u64,
 }
@@ -80,6 +82,7 @@ impl Default for Fallback {
             backfill_dependants: true,
             backfill_unresolved: false,
             max_backfill_age: None,
+            stores_credentials: true,
             ack_timeout_ms: 30_000,
         }
     }

@@ -64,6 +64,8 @@ pub struct Set {
     pub backfill_unresolved_references: bool,
     /// `--max-backfill-age`, in seconds.
     pub max_backfill_age: Option<i64>,
+    /// `--store-key-file`: the reasons without one; the stage stores everything.
+    pub store_key: bool,
     /// Build of the probe; none where it is absent.
     pub probe: Option<String>,
     /// Whether Envoys run on the host of Holdfast, where other processes can use their ports.
@@ -81,6 +83,7 @@ impl Default for Set {
             invalid_route_replacement: true,
             backfill_unresolved_references: false,
             max_backfill_age: None,
+            store_key: true,
             probe: None,
             standalone: false,
             httpproxy_gateway: None,
@@ -98,6 +101,7 @@ impl Set {
                 backfill_dependants: self.backfill_dependants,
                 backfill_unresolved: self.backfill_unresolved_references,
                 max_backfill_age: self.max_backfill_age,
+                stores_credentials: self.store_key,
                 ..Fallback::default()
             },
             ..Settings::default()

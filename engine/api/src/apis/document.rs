@@ -344,6 +344,11 @@ fn policy_spec(policy: &Policy<impl Serialize>, undecoded: Undecoded) -> Option<
     })
 }
 
+/// Returns whether an object holds credentials, so that it is stored only with a key.
+pub fn has_credentials(object: &Object) -> bool {
+    written(object, Undecoded::Noted).is_some_and(|document| is_sensitive(&object.body, &document))
+}
+
 /// Returns whether an object holds secret data. `document` is the object as [`document`] returns it.
 fn is_sensitive(body: &Body, document: &Value) -> bool {
     match body {

@@ -39,6 +39,7 @@ pub(super) fn settings(args: &RunArgs) -> Result<Settings, Failure> {
         settings.allow_health_checks_by_name = settings.allow_loopback_backends;
     }
     settings.fallback.ack_timeout_ms = u64::try_from(args.ack_timeout.as_millis()).unwrap_or(u64::MAX);
+    settings.fallback.stores_credentials = args.store_key.store_key_file.is_some();
     let addresses = args.provision.gateway_addresses.iter().map(|address| address.as_str().into()).collect();
     Ok(Settings { listen_address: shared, low_port_shift, provision, addresses, ..settings })
 }

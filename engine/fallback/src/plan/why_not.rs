@@ -10,6 +10,8 @@ use holdfast_graph::ObjectKey;
 pub enum WhyNot {
     /// No version was proven good.
     NoVersion,
+    /// No version was proven good in this run, and versions of earlier runs are unknown: the object has credentials.
+    NotStored,
     /// The only versions that were proven good have the desired content.
     SameContent,
     /// The annotation of the desired version excludes it.
@@ -65,6 +67,10 @@ impl fmt::Display for WhyNot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WhyNot::NoVersion => f.write_str("no last valid version exists"),
+            WhyNot::NotStored => f.write_str(
+                "no last valid version exists: without --store-key-file, those of objects with credentials are lost at \
+                 a restart",
+            ),
             WhyNot::SameContent => f.write_str("no last valid version with another content exists"),
             WhyNot::Annotation => {
                 f.write_str("no last valid version is served instead: the annotation holdfast.dev/fallback is never")
