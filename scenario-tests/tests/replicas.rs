@@ -96,6 +96,21 @@ fn what_envoys_of_a_follower_refuse_is_judged_by_the_leader() {
 }
 
 #[test]
+fn a_new_route_is_tried_without_its_new_policy_where_only_a_follower_has_an_envoy() {
+    let mut replicas = replicas(&[&[], &[("f1", BUILD)]]);
+    replicas.refuse(&serde_json::from_value(serde_json::json!({"anywhere": ["BAD"]})).unwrap());
+    let policy = |mark: &str| format!("{{policy: shop/guard, on: HTTPRoute/new, mark: {mark}}}");
+    let text = format!("{{route: shop/new, path: /new, to: b}}\n---\n{}", policy("BAD"));
+    replicas.apply(&text).unwrap();
+    assert_eq!(replicas.response(1, "f1", "shop.test/new").unwrap(), "404");
+    let broken = replicas.all[0].stage.engine.as_ref().unwrap().fallback().broken_objects;
+    let named: Vec<String> = broken.iter().map(|broken| broken.object.key().to_string()).collect();
+    assert!(matches!(&named[..], [only] if only.contains("TrafficPolicy")), "only the policy: {named:?}");
+    replicas.apply(&policy("good")).unwrap();
+    assert_eq!(replicas.response(1, "f1", "shop.test/new").unwrap(), "shop/b", "it is mended");
+}
+
+#[test]
 fn without_a_leader_the_plan_stays_endpoints_go_on_and_what_must_close_closes() {
     let mut replicas = replicas(&[&[("e1", BUILD)], &[("f1", BUILD)]]);
     replicas.all[0].is_up = false;

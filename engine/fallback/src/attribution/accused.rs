@@ -1,23 +1,23 @@
 //! Suspects of a refused route configuration, where policies take part in it.
 //!
 //! A policy is suspected for its settings, field by field; a route is suspected for its content without policies. An
-//! edit of a policy therefore accuses the policy and not the routes below it. Where both are new, trials separate them.
-//! Without a probe, the routes are suspected for both, because no route may be served without its policies.
+//! edit of a policy therefore accuses the policy and not the routes below it. Where both are new, trials separate them:
+//! on the probe, or on an Envoy of the fleet in a virtual host that no request reaches. A route configuration that is
+//! not served yet has no such host: there the routes are suspected for both, because no route may be served without its
+//! policies.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_translate::outcome::policy::PolicyPlan;
 use holdfast_translate::outcome::setting::PolicySetting;
 use holdfast_translate::overlay::Overlay;
 use holdfast_translate::route::Rendered;
-use holdfast_xds::{ResourceType, Version};
+use holdfast_xds::{ResourceType, Snapshot, Version};
 
 use super::suspect_inputs::SuspectInputs;
-use super::trials;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::Subject;
 use crate::evidence::suspects::{self, StandIns, Suspect, Suspects, only_stand_ins, without_stand_ins};
@@ -86,7 +86,9 @@ pub(super) fn accused_subjects(
     by_object: bool,
     inputs: &StepInputs<'_>,
 ) -> Vec<Subject> {
-    let Some(Accused { policies, parts, .. }) = accused(state, name, version, false) else { return Vec::new() };
+    let is_served = |everyone: &Snapshot| everyone.get(ResourceType::Route, name).is_some();
+    let apart = state.configurations.everyone.as_ref().is_some_and(is_served);
+    let Some(Accused { policies, parts, .. }) = accused(state, name, version, apart) else { return Vec::new() };
     let backfilled = stand_ins(state, parts.keys().map(|node| &node.key), inputs);
     let policies = with_policies_of_stand_ins(state, policies, &parts, &backfilled);
     let (lent, policies): (Vec<_>, Vec<_>) =
@@ -201,16 +203,16 @@ fn is_unproven(state: &SuspectInputs<'_>, setting: &PolicySetting) -> bool {
 }
 
 /// Checks whether a policy applies a setting to the route that no Envoy has accepted.
-fn has_unproven_settings(state: &SuspectInputs<'_>, rendered: &Rendered) -> bool {
+pub(super) fn has_unproven_settings(state: &SuspectInputs<'_>, rendered: &Rendered) -> bool {
     rendered.policy_settings().iter().any(|setting| is_unproven(state, setting))
 }
 
-/// Returns a part in the form in which it is tried alone: without the settings of policies that no Envoy has
-/// accepted, because these are tried separately.
-pub(crate) fn alone(state: &SuspectInputs<'_>, rendered: &Rendered, context: ListenerContext) -> Bytes {
+/// Returns a part in the form in which it is tried alone: without the settings of policies if no Envoy has accepted
+/// them, because these are tried separately.
+pub(super) fn part_alone(state: &SuspectInputs<'_>, rendered: &Arc<Rendered>) -> Arc<Rendered> {
     match has_unproven_settings(state, rendered) {
-        true => trials::alone(&rendered.without_policies(), context),
-        false => trials::alone(rendered, context),
+        true => Arc::new(rendered.without_policies()),
+        false => rendered.clone(),
     }
 }
 

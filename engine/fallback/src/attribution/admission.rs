@@ -8,7 +8,6 @@ use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 
 use super::readmission::{Finding, Readmission};
 use super::taking_part::{self, Untried};
-use super::unreached::on_trial_unreached;
 use super::{accepted_versions, accused, untried_at};
 use crate::attribution::derived::derived;
 use crate::attribution::suspect_inputs::SuspectInputs;
@@ -209,9 +208,7 @@ impl FallbackScope {
         purpose: Purpose,
         inputs: &mut StepInputs<'_>,
     ) {
-        let everyone = self.configurations.everyone.as_ref();
-        let (forms, overlay) = (&mut self.evidence.forms, &self.derived.overlay);
-        let unreached = on_trial_unreached(forms, &self.id, overlay, everyone, &tried, inputs);
+        let unreached = self.on_trial_unreached(&tried, inputs);
         if unreached.is_none() {
             let fleet = self.id.trial_fleet();
             inputs.translator.open(&fleet, &self.id.fleet);

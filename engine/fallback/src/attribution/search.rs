@@ -331,7 +331,7 @@ impl FallbackScope {
                 subject,
                 ResourceType::Route,
                 name,
-                accused::alone(&SuspectInputs::of(self), &suspect.rendered, context),
+                trials::alone(&accused::part_alone(&SuspectInputs::of(self), &suspect.rendered), context),
                 inputs,
             );
         }

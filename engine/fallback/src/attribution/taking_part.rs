@@ -33,7 +33,8 @@ pub(crate) struct Untried {
 /// A part of a route is in no resource while the rest of its object is backfilled, or if nothing that is served
 /// includes it.
 pub(super) fn absent_from_trial(state: &SuspectInputs<'_>, inputs: &StepInputs<'_>) -> HashSet<Content> {
-    let Some(trial) = &state.trials.current else { return HashSet::new() };
+    // Each content of a trial in a host that no request reaches is in that host, perhaps without its policies.
+    let Some(trial) = state.trials.current.as_ref().filter(|trial| !trial.is_unreached) else { return HashSet::new() };
     let testing = state.trials.testing();
     let keys: BTreeSet<_> =
         testing.iter().flat_map(|subject| subject.contents.values()).map(|node| &node.key).collect();
@@ -89,6 +90,12 @@ pub(super) fn untried_in(
     }
     // For a cluster, only its users in the published configuration are known.
     if !matches!(kind, ResourceType::Listener | ResourceType::Route) {
+        return untried;
+    }
+    let unreached = state.trials.current.as_ref().filter(|trial| trial.is_unreached);
+    if let Some(trial) = unreached.filter(|trial| trial.waiting.get(&(kind, name.clone())) == Some(&version)) {
+        // The rest of the resource is in the configuration of all Envoys.
+        untried.accused = Some(trial.contents.iter().copied().collect());
         return untried;
     }
     let suspects = blame::subjects_of(state, kind, name, version, inputs);
