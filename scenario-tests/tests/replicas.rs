@@ -103,8 +103,7 @@ fn a_new_route_is_tried_without_its_new_policy_where_only_a_follower_has_an_envo
     let text = format!("{{route: shop/new, path: /new, to: b}}\n---\n{}", policy("BAD"));
     replicas.apply(&text).unwrap();
     assert_eq!(replicas.response(1, "f1", "shop.test/new").unwrap(), "404");
-    let broken = replicas.all[0].stage.engine.as_ref().unwrap().fallback().broken_objects;
-    let named: Vec<String> = broken.iter().map(|broken| broken.object.key().to_string()).collect();
+    let named = broken(&replicas);
     assert!(matches!(&named[..], [only] if only.contains("TrafficPolicy")), "only the policy: {named:?}");
     replicas.apply(&policy("good")).unwrap();
     assert_eq!(replicas.response(1, "f1", "shop.test/new").unwrap(), "shop/b", "it is mended");
@@ -256,4 +255,30 @@ fn quick_edits_are_programmed_where_only_a_follower_has_envoys() {
             assert!(is_programmed(&replicas, number), "seed {seed}: replica {number} after {edits:?}");
         }
     }
+}
+
+#[test]
+fn two_envoys_of_a_follower_try_suspects_one_after_the_other() {
+    for (bad, kind) in [
+        ("{route: shop/new, path: /new, to: b, add: {x-mark: BAD}}", "HTTPRoute:shop/new"),
+        (
+            "{route: shop/new, path: /new, to: b}\n---\n{policy: shop/guard, on: HTTPRoute/new, mark: BAD}",
+            "TrafficPolicy:shop/guard",
+        ),
+    ] {
+        let mut replicas = replicas(&[&[], &[("f1", BUILD), ("f2", BUILD)]]);
+        replicas.refuse(&serde_json::from_value(serde_json::json!({"anywhere": ["BAD"]})).unwrap());
+        replicas.apply(&format!("{bad}\n---\n{{route: shop/other, path: /other, to: b}}")).unwrap();
+        for node in ["f1", "f2"] {
+            assert_eq!(replicas.response(1, node, "shop.test/new").unwrap(), "404", "{kind}");
+            assert_eq!(replicas.response(1, node, "shop.test/other").unwrap(), "shop/b", "{kind}: the other is served");
+        }
+        assert!(matches!(&broken(&replicas)[..], [only] if only.ends_with(kind)), "{:?}", broken(&replicas));
+    }
+}
+
+/// The objects at fault, as the leader knows them.
+fn broken(replicas: &StoryReplicas) -> Vec<String> {
+    let report = replicas.all[0].stage.engine.as_ref().unwrap().fallback();
+    report.broken_objects.iter().map(|broken| broken.object.key().to_string()).collect()
 }

@@ -56,6 +56,11 @@ impl Refusal {
         *self.node == *PROBE
     }
 
+    /// Returns whether this Envoy refused the version.
+    pub fn is_by(&self, node: &str) -> bool {
+        self.refusers.contains(node)
+    }
+
     /// Returns whether more than one Envoy refused the version.
     pub fn is_confirmed(&self) -> bool {
         self.refusers.len() > 1

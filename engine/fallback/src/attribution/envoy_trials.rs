@@ -11,12 +11,16 @@ use super::witnesses::Witnesses;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::Subject;
 use crate::plan::budget::Budget;
+use crate::rollout::Waiting;
 
 /// The trials of a scope.
 #[derive(Debug, Default)]
 pub struct EnvoyTrials {
     /// The trial on one Envoy.
     pub current: Option<TrialRun>,
+    /// At a follower: the resources of the current trial that the Envoy has accepted. The acknowledged form of a resource
+    /// is the one that any Envoy accepted last, which may be that of all others.
+    pub(crate) accepted: Waiting,
     /// The next trial, until its configuration is translated.
     pub(crate) prepared: Option<PreparedTrial>,
     /// The number of times that an Envoy was lost while it tried the suspects on trial.

@@ -3,13 +3,14 @@
 //! wait, and everything that must no longer be served is closed.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use holdfast_api::object::Object;
 use holdfast_envoy::inspect::clusters::shape;
 use holdfast_graph::{Content, Detected, Node};
 use holdfast_store::Change;
 use holdfast_store::shards::{Offer, OnTrial};
-use holdfast_xds::{Resource, ResourceType, Snapshot};
+use holdfast_xds::{Answer, Resource, ResourceType, Snapshot, Version};
 
 use crate::attribution::admission::{Purpose, TrialRun, Tried};
 use crate::attribution::readmission::Readmission;
@@ -137,6 +138,7 @@ impl FallbackScope {
             if before.is_some() {
                 inputs.translator.close(&self.id.trial_fleet());
             }
+            self.trials.accepted.clear();
             return;
         };
         let contents = contents.into_iter().map(Content).collect();
@@ -158,11 +160,29 @@ impl FallbackScope {
         if before.is_none_or(|before| before != *waiting) {
             self.hold.expect(&trial.snapshot, waiting);
         }
-        let is_refused =
-            waiting.iter().any(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version).is_some());
+        self.trials.accepted.retain(|slot, version| waiting.get(slot) == Some(version));
+        // Another Envoy may have refused the content before: this one is the second.
+        let is_refused = waiting.iter().any(|((kind, name), version)| {
+            self.hold.refusal_of(*kind, name, *version).is_some_and(|refusal| refusal.is_by(&trial.node))
+        });
         self.trials.current = Some(trial);
         if is_refused {
             self.end_what_is_tried();
+        }
+    }
+
+    /// Records that the Envoy of a trial for the leader accepts a resource on trial.
+    pub(crate) fn accepted_for_the_leader(&mut self, answer: &Answer, name: &Arc<str>, version: Version) {
+        let slot = (answer.kind, name.clone());
+        let is_awaited = self
+            .trials
+            .current
+            .as_ref()
+            .is_some_and(|trial| *trial.node == *answer.node && trial.waiting.get(&slot) == Some(&version));
+        // Envoy acknowledges the repeat of a refused certificate without accepting it.
+        let refusal = self.hold.refusal_of(answer.kind, name, version);
+        if is_awaited && !refusal.is_some_and(|refusal| refusal.is_by(&answer.node)) {
+            self.trials.accepted.insert(slot, version);
         }
     }
 

@@ -20,13 +20,17 @@ impl FallbackScope {
     /// Returns the answers of this replica's Envoys; `None` if there are none.
     pub(crate) fn observation(&self) -> Option<ObservedScope> {
         let nodes: Vec<Arc<str>> = self.members.local_nodes().cloned().collect();
-        let tried = self.trials.current.iter().flat_map(|trial| &trial.waiting);
-        let tried = tried.filter_map(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version));
-        let refusals = tried.chain(self.hold.refusals());
-        let refused = refusals.filter(|refusal| *refusal.node != *"probe").filter_map(|refusal| {
+        let tried = self.trials.current.iter().flat_map(|trial| trial.waiting.iter().map(move |slot| (trial, slot)));
+        let tried = tried.filter_map(|(trial, ((kind, name), version))| {
+            let refusal = self.hold.refusal_of(*kind, name, *version)?;
+            // The Envoy of the trial may be the second one that refuses.
+            Some((if refusal.is_by(&trial.node) { &trial.node } else { &refusal.node }, refusal))
+        });
+        let refusals = tried.chain(self.hold.refusals().map(|refusal| (&refusal.node, refusal)));
+        let refused = refusals.filter(|(node, _)| ***node != *"probe").filter_map(|(node, refusal)| {
             let version = *Version::parse(&refusal.version)?.as_bytes();
             let resource = Answered { kind: number(refusal.kind), name: refusal.resource.clone(), version };
-            Some(Refused { resource, node: refusal.node.clone(), message: refusal.message.as_str().into() })
+            Some(Refused { resource, node: node.clone(), message: refusal.message.as_str().into() })
         });
         let refused: Vec<Refused> = refused.take(REFUSED_MAX).collect();
         if nodes.is_empty() && refused.is_empty() {
@@ -36,10 +40,12 @@ impl FallbackScope {
             let shared = self.shared.snapshot.get(*kind, &resource.name);
             *kind != ResourceType::Endpoints && shared.is_none_or(|shared| shared.version != resource.version)
         });
-        let acknowledged = unknown.take(ACKNOWLEDGED_MAX).map(|(kind, resource)| Answered {
+        let unknown = unknown.map(|(kind, resource)| (kind, &resource.name, &resource.version));
+        let accepted = self.trials.accepted.iter().map(|((kind, name), version)| (*kind, name, version));
+        let acknowledged = accepted.chain(unknown).take(ACKNOWLEDGED_MAX).map(|(kind, name, version)| Answered {
             kind: number(kind),
-            name: resource.name.clone(),
-            version: *resource.version.as_bytes(),
+            name: name.clone(),
+            version: *version.as_bytes(),
         });
         Some(ObservedScope {
             gateway: self.id.name.clone(),

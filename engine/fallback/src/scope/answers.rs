@@ -64,6 +64,9 @@ impl FallbackScope {
         if self.hold.acknowledge((answer.kind, name.clone()), version) {
             self.learn(answer.kind, name, version, inputs);
         }
+        if inputs.follows {
+            self.accepted_for_the_leader(answer, name, version);
+        }
         if self.hold.refusal_of(answer.kind, name, version).is_some() {
             // Envoy acknowledges the repeat of a refused certificate without accepting it.
             return next;
