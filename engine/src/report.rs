@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 pub use delegated::{DelegatedRoutes, PoliciesByField, RoutePosition};
 use holdfast_api::fault::{Class, Fault};
-use holdfast_api::status::Condition;
+use holdfast_api::status::{Condition, ObjectStatus, StatusMap};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::hold::{Hold, ResourceState};
 use holdfast_envoy::model::table::{Host, TableName};
@@ -127,6 +127,17 @@ impl Engine {
     pub fn reports(&self) -> Reports {
         let replacements = self.replacements();
         Reports { faults: self.faults(), fallback: self.fallback_with(&replacements), replacements }
+    }
+
+    /// Returns the status of every object that has one, in order.
+    pub fn statuses(&self) -> Vec<ObjectStatus> {
+        statuses::all(self)
+    }
+
+    /// Returns the status of every object that has one. The first call computes all of them, and later ones those that may
+    /// have changed.
+    pub fn collect_statuses(&mut self) -> StatusMap {
+        statuses::kept::collect(self)
     }
 
     /// Returns the names (`namespace/name`) of the managed Gateways, in order.

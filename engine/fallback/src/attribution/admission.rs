@@ -8,6 +8,7 @@ use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 
 use super::readmission::{Finding, Readmission};
 use super::taking_part::{self, Untried};
+use super::unreached::on_trial_unreached;
 use super::{accepted_versions, accused, untried_at};
 use crate::attribution::derived::derived;
 use crate::attribution::suspect_inputs::SuspectInputs;
@@ -208,7 +209,7 @@ impl FallbackScope {
         purpose: Purpose,
         inputs: &mut StepInputs<'_>,
     ) {
-        let unreached = self.on_trial_unreached(&tried, inputs);
+        let unreached = on_trial_unreached(self, &tried, inputs);
         if unreached.is_none() {
             let fleet = self.id.trial_fleet();
             inputs.translator.open(&fleet, &self.id.fleet);

@@ -39,10 +39,10 @@ impl KeptStatuses {
         keys.append(&mut self.each_time);
         keys.extend(special.iter().cloned());
         if self.surroundings.as_ref() != Some(&inputs.surroundings) {
-            keys.extend(engine.existing());
+            keys.extend(super::existing(engine));
         }
         for key in keys {
-            let status = engine.status_of(&key, &inputs);
+            let status = super::status_of(engine, &key, &inputs);
             if special.contains(&key) || (depends_on_others(&key) && engine.is_there(&key)) {
                 self.each_time.insert(key.clone());
             }
@@ -56,16 +56,13 @@ impl KeptStatuses {
     }
 }
 
-impl Engine {
-    /// Returns the status of every object that has one. The first call computes all of them, and later ones those that may
-    /// have changed.
-    pub fn collect_statuses(&mut self) -> StatusMap {
-        let mut kept = self.kept.take().unwrap_or_default();
-        kept.collect(self);
-        let statuses = kept.statuses.clone();
-        self.kept = Some(kept);
-        statuses
-    }
+/// Returns the status of every object that has one, and keeps them for the next call.
+pub(in crate::report) fn collect(engine: &mut Engine) -> StatusMap {
+    let mut kept = engine.kept.take().unwrap_or_default();
+    kept.collect(engine);
+    let statuses = kept.statuses.clone();
+    engine.kept = Some(kept);
+    statuses
 }
 
 /// Returns whether an object is of a kind with statuses that depend on the state of other objects.
