@@ -67,7 +67,10 @@ pub(crate) fn conditions_at_parent(
         conditions.others.push(condition);
         return Some(conditions);
     };
-    let accepted = served.parents.get(parent).map_or(as_desired.accepted, |parent| parent.accepted.clone());
+    // Below other versions of other routes, the parents can be others.
+    let is_same = |parent: &&Parent| (&parent.reference, &parent.gateway) == (&desired.reference, &desired.gateway);
+    let here = served.parents.get(parent).filter(is_same).or_else(|| served.parents.iter().find(is_same));
+    let accepted = here.map_or(as_desired.accepted, |parent| parent.accepted.clone());
     let mut others = served.conditions.clone();
     match others.iter_mut().find(|known| known.kind == FALLBACK_CONDITION) {
         // The condition describes each rule; the time is added.

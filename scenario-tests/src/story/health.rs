@@ -232,7 +232,28 @@ fn is_more_specific(one: &ListenerView, other: &ListenerView) -> bool {
     one.port == other.port && one.hostname != other.hostname && host(other).covers(&host(one))
 }
 
-/// Checks that each route that a finding about listeners alone affects refers to one of these listeners.
+/// Returns a route and the HTTPRoutes above it, by their statuses.
+fn routes_above(engine: &Engine, key: &ObjectKey) -> BTreeSet<ObjectKey> {
+    let statuses = engine.statuses();
+    let (mut all, mut next) = (BTreeSet::new(), vec![key.clone()]);
+    while let Some(key) = next.pop() {
+        if !all.insert(key.clone()) {
+            continue;
+        }
+        let own = statuses.iter().filter(|status| status.object == key);
+        let parents = own.filter_map(|status| status.status.get("parents")?.as_array()).flatten();
+        let references = parents.filter_map(|parent| parent.get("parentRef"));
+        next.extend(references.filter(|reference| reference["kind"] == kinds::HTTP_ROUTE).map(|reference| {
+            let text = |field: &str| reference.get(field).and_then(Value::as_str);
+            let namespace = text("namespace").unwrap_or(&key.namespace);
+            ObjectKey::new(GROUP, kinds::HTTP_ROUTE, namespace, text("name").unwrap_or_default())
+        }));
+    }
+    all
+}
+
+/// Checks that each route that a finding about listeners alone affects refers to one of these listeners, or is below an
+/// HTTPRoute that does.
 fn routes_in_findings_of_listeners_refer_to_them(engine: &Engine, health: &Health, wrong: &mut Vec<String>) {
     for (_, finding) in findings(health) {
         let at_fault = finding.objects.iter().map(|subject| listener_at(engine, &subject.object.key(), &subject.field));
@@ -256,7 +277,10 @@ fn routes_in_findings_of_listeners_refer_to_them(engine: &Engine, health: &Healt
                 let mut defaults = owners.filter(|owner| matches!(&owner.body, Body::Gateway(own) if own.is_default));
                 route.uses_default_gateways() && defaults.next().is_some()
             };
-            if !route.parents().iter().any(|reference| refers(&key, reference)) && !uses_default() {
+            let above = routes_above(engine, &key);
+            let of_routes = above.iter().filter_map(|key| Some((key, engine.objects().get(key)?.body.route()?)));
+            let mut all = of_routes.flat_map(|(key, route)| route.parents().iter().map(move |of| (key, of)));
+            if !all.any(|(key, reference)| refers(key, reference)) && !uses_default() {
                 wrong.push(format!("{key} refers to no listener of the finding that affects it: {finding:?}"));
             }
         }

@@ -98,10 +98,9 @@ impl RouteAtParents<'_> {
         let (key, field) = (self.key, section::field(&origin.section(&gateway)));
         let plan = reader.outcome::<GatewayPlan>(&gateway)?;
         let outcome = attach(key, reference, (&gateway, set.as_ref()), plan, self.hosts, self.settings, reader);
-        let (accepted, attachments, fault) = match outcome {
+        let (accepted, attachments, refused) = match outcome {
             Ok(attachments) => {
-                let fault = conflicted(key, &field, plan, &gateway, &attachments);
-                (Condition::new("Accepted", true, "Accepted", "the route is attached"), attachments, fault)
+                (Condition::new("Accepted", true, "Accepted", "the route is attached"), attachments, None)
             }
             Err((reason, message)) => {
                 // Without a place at the Gateway, the ListenerSet is at fault.
@@ -117,20 +116,18 @@ impl RouteAtParents<'_> {
             }
         }
         let reference = reference.clone();
-        Some((Parent { reference, origin, gateway, set, accepted, attachments }, fault))
+        let parent = Parent { reference, origin, gateway, set, accepted, attachments };
+        let fault = refused.or_else(|| conflicted(key, plan, &parent));
+        Some((parent, fault))
     }
 }
 
-/// Returns the fault of a parent of which every listener that the route attaches to lost a conflict.
-fn conflicted(
-    key: &ObjectKey,
-    field: &str,
-    plan: &GatewayPlan,
-    gateway: &ObjectKey,
-    attachments: &[Attachment],
-) -> Option<Fault> {
+/// Returns the fault of a parent, a Gateway with this plan, of which every listener that the route attaches to lost a
+/// conflict.
+pub(super) fn conflicted(key: &ObjectKey, plan: &GatewayPlan, parent: &Parent) -> Option<Fault> {
+    let (gateway, field) = (&parent.gateway, parent.field());
     let (mut owners, mut reasons) = (BTreeSet::new(), BTreeSet::new());
-    for attachment in attachments {
+    for attachment in &parent.attachments {
         let listener = plan.listeners.iter().find(|listener| listener.name == attachment.listener.name)?;
         let conflict = Some(&listener.conflicted).filter(|known| known.status == "True")?;
         let (owner, section) = (listener.owner(gateway), listener.section());

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::http_route::HttpRule;
-use holdfast_api::apis::gateway::route::GatewayRoute;
+use holdfast_api::apis::gateway::references::BackendRef;
+use holdfast_api::apis::gateway::route::{GatewayRoute, RuleEntry};
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
+use holdfast_api::section::ObjectSection;
 use holdfast_api::settings::Settings;
 use holdfast_check::re2::Regexes;
+use holdfast_envoy::features::Flaw;
 use holdfast_envoy::model::containment::RequestSet;
 use holdfast_envoy::model::{Match, Precedence};
 use holdfast_graph::{ObjectKey, Role};
@@ -48,6 +51,16 @@ pub(super) struct IdleAbove {
     pub(super) key: ObjectKey,
     /// The rule that keeps the requests; unset if the HTTPRoute is attached to no Gateway that is served.
     closed: Option<ClosedAbove>,
+    withheld: WithheldRequests,
+}
+
+/// The requests that an HTTPRoute has for a route that it selects, and does not give to it.
+#[derive(Clone, Debug, Default)]
+struct WithheldRequests {
+    /// The field that keeps a rule from delegating to the route.
+    field: Option<String>,
+    /// Whether a match of the route is within such a rule. Otherwise the rule may select it together with others only.
+    is_meant: bool,
 }
 
 impl IdleAbove {
@@ -56,12 +69,19 @@ impl IdleAbove {
         match &self.closed {
             None => "is attached to no Gateway that is served".to_owned(),
             Some(closed) if closed.above == self.key => {
-                "has no rule for it that can delegate (see the status there)".to_owned()
+                let place =
+                    self.withheld.field.as_ref().map_or("the status there".to_owned(), |field| format!("its {field}"));
+                format!("has no rule for it that can delegate (see {place})")
             }
             Some(closed) => {
                 format!("gets no requests itself (see the status of HTTPRoute {})", closed.above.namespaced_name())
             }
         }
+    }
+
+    /// Returns whether the HTTPRoute is attached to a served Gateway, and keeps requests that the route has a match for.
+    pub(super) fn is_missed(&self) -> bool {
+        self.closed.is_some() && self.withheld.is_meant
     }
 
     /// Returns the HTTPRoute to edit; `None` if it is unknown.
@@ -238,11 +258,16 @@ impl<'w, 'a> DelegationWalk<'w, 'a> {
             let bases = self.bases(above);
             found.is_anothers |= bases.is_anothers;
             let desired = self.reader.replaced(&above.key).map(|desired| &**desired);
-            let (more, is_cut) = delegations(object, (above, desired), &bases.served, self.settings);
+            let FoundBelow { delegations: mut more, is_cut, withheld } =
+                delegations(object, (above, desired), &bases.served, self.settings);
+            // A match that is only reported is no reason to leave out what the route misses.
+            if is_start && withheld.is_meant && more.iter().all(|delegation| delegation.is_empty) {
+                more.clear();
+            }
             if more.is_empty() {
                 let closed = bases.closed(&above.key);
                 if is_start {
-                    self.idle.push(IdleAbove { key: above.key.clone(), closed: closed.clone() });
+                    self.idle.push(IdleAbove { key: above.key.clone(), closed: closed.clone(), withheld });
                 }
                 found.closed = found.closed.or(closed);
             }
@@ -350,24 +375,33 @@ fn written(object: &Object, regexes: &Regexes) -> Option<Vec<Match>> {
     Some(rules.into_iter().flatten().map(|ranked| ranked.matches).collect())
 }
 
-/// Returns the matches of one route that delegate to another, [`DELEGATIONS_MAX`] at most for each way to that route,
-/// and whether some are left out. Those without a match of the other route do not count; one of them is returned if there
-/// are no others, so that it can be reported. `desired` is the desired version of that route if an earlier one is served.
+/// What one route above has for another one.
+#[derive(Default)]
+struct FoundBelow {
+    /// Its matches that delegate to the other one.
+    delegations: Vec<RouteDelegation>,
+    /// Whether some of these are left out.
+    is_cut: bool,
+    withheld: WithheldRequests,
+}
+
+/// Returns the matches of one route that delegate to another, [`DELEGATIONS_MAX`] at most for each way to that route.
+/// Those without a match of the other route do not count; one of them is returned if there are no others, so that it can be
+/// reported. `desired` is the desired version of that route if an earlier one is served.
 fn delegations(
     object: &Object,
     (above, desired): (&Object, Option<&Object>),
     bases: &[DelegatingBase],
     settings: &Settings,
-) -> (Vec<RouteDelegation>, bool) {
-    let (mut found, mut empty, mut is_cut) = (Vec::new(), None, false);
-    if bases.is_empty() {
-        return (found, is_cut);
-    }
+) -> FoundBelow {
     let all = matches_of(above, desired, settings);
-    let delegating = delegating(object, &all);
+    let selecting = all.selecting(object);
     let own = written(object, &regexes(settings));
     let with_rules = || all.matches.iter().map(|(precedence, matches)| (precedence.rule, &**matches));
-    let giving = own.map(|own| given::giving(with_rules(), &own));
+    let giving = own.as_ref().map(|own| given::giving(with_rules(), own));
+    let withheld = all.withheld(&selecting, (own.as_deref(), giving.as_ref()), !bases.is_empty());
+    let (mut found, mut empty, mut is_cut) = (Vec::new(), None, false);
+    let delegating = delegating(&all, &selecting);
     let prepared = PreparedMatches::of(bases.iter().filter_map(|base| base.from.as_ref()));
     let within = delegating.iter().map(|matched| RequestSet::new(&matched.within)).collect::<Vec<_>>();
     for base in bases {
@@ -404,32 +438,48 @@ fn delegations(
         }
     }
     found.extend(empty.filter(|_| found.is_empty()));
-    (found, is_cut)
+    FoundBelow { delegations: found, is_cut, withheld }
 }
 
 /// The matches of a route with rules that delegate.
 struct DelegatingRoute<'a> {
     above: &'a Object,
-    /// The rules that can delegate.
-    rules: BTreeMap<usize, &'a HttpRule>,
-    /// The matches of all rules, in the order of their precedence.
+    /// The rules that cannot delegate, each with the field that keeps it from that.
+    closed: BTreeMap<usize, String>,
+    /// The rules of these with matches that cannot be used: it is unknown which requests they mean.
+    unknown: BTreeSet<usize>,
+    /// The matches of all rules that can be read, in the order of their precedence.
     matches: Vec<(Precedence, Arc<Match>)>,
+    /// The matches of the other rules, as far as they can be read.
+    unreadable: Vec<(usize, Match)>,
 }
 
 /// Returns the matches of a route with rules that delegate. Those of an earlier version yield where the desired version
 /// does not claim them, as the rules of the route itself do.
 fn matches_of<'a>(above: &'a Object, desired: Option<&Object>, settings: &Settings) -> DelegatingRoute<'a> {
     let today = desired.and_then(|desired| DesiredClaims::of(desired, settings));
-    let mut all = DelegatingRoute { above, rules: BTreeMap::new(), matches: Vec::new() };
-    let regexes = regexes(settings);
-    let is_closed = priority(above).is_err();
+    let (closed, unknown) = (BTreeMap::new(), BTreeSet::new());
+    let mut all = DelegatingRoute { above, closed, unknown, matches: Vec::new(), unreadable: Vec::new() };
     let Body::HttpRoute(route) = &above.body else { return all };
-    for index in 0..route.rules.len() {
-        let Some(rule) = rule_of(above, index) else { continue };
+    let regexes = regexes(settings);
+    let unserved = || unserved(above).filter(|_| !is_attached(&**route)).map(|(field, _)| field.to_owned());
+    let of_all = priority(above).err().map(|fault| fault.field).or_else(unserved);
+    for (index, entry) in route.rules.iter().enumerate() {
+        let section = format!("spec.{}", ObjectSection::Rule(index));
+        let rule = match entry {
+            RuleEntry::Decoded(rule) => rule,
+            RuleEntry::Broken { matches, .. } => {
+                let salvaged = http::salvage(matches, &regexes).into_iter();
+                all.unreadable.extend(salvaged.map(|ranked| (index, ranked.matches)));
+                all.closed.insert(index, section);
+                continue;
+            }
+        };
         let read = http::read(index, rule, &regexes);
-        if !is_closed && read.flaws.is_empty() && flaws(above, rule, &read.matches).is_empty() {
-            all.rules.insert(index, rule);
-        }
+        let flaws: Vec<Flaw> = read.flaws.into_iter().chain(flaws(above, rule, &read.matches)).collect();
+        let field = flaws.first().map(|flaw| format!("{section}.{}", flaw.field));
+        all.closed.extend(of_all.clone().or(field).map(|field| (index, field)));
+        all.unknown.extend(flaws.iter().any(|flaw| flaw.field.starts_with("matches")).then_some(index));
         for (entry, ranked) in read.matches.into_iter().enumerate() {
             let mut precedence = rule::precedence(above, index, entry, &ranked);
             if let Some(today) = &today {
@@ -442,6 +492,44 @@ fn matches_of<'a>(above: &'a Object, desired: Option<&Object>, settings: &Settin
     all
 }
 
+impl DelegatingRoute<'_> {
+    /// Returns the rules that select another route, whether they can delegate to it or not.
+    fn selecting(&self, object: &Object) -> BTreeSet<usize> {
+        let Body::HttpRoute(route) = &self.above.body else { return BTreeSet::new() };
+        let selections = RouteSelection::containing(&object.key, &object.metadata.labels);
+        let selects = |reference: &BackendRef| {
+            let selection = RouteSelection::of(reference, &self.above.key.namespace);
+            selection.is_some_and(|selection| selections.contains(&selection))
+        };
+        let rules = route.rules.iter().enumerate().filter(|(_, entry)| entry.backends().iter().any(selects));
+        rules.map(|(index, _)| index).collect()
+    }
+
+    /// Returns the requests that the route does not give to another one with these matches, because a rule that selects it
+    /// cannot delegate, or because the route gets no requests itself. `giving` are the matches that would give any.
+    fn withheld(
+        &self,
+        selecting: &BTreeSet<usize>,
+        (own, giving): (Option<&[Match]>, Option<&BTreeSet<usize>>),
+        has_requests: bool,
+    ) -> WithheldRequests {
+        let is_withheld = |rule: &usize| selecting.contains(rule) && (!has_requests || self.closed.contains_key(rule));
+        let field = selecting.iter().find_map(|rule| self.closed.get(rule)).cloned();
+        let mut unknown = selecting.iter().filter(|rule| self.unknown.contains(rule));
+        let (Some(own), Some(giving), None) = (own, giving, unknown.next()) else {
+            return WithheldRequests { field, is_meant: selecting.iter().any(is_withheld) };
+        };
+        let own: Vec<RequestSet<'_>> = own.iter().map(RequestSet::new).collect();
+        let is_within = |(rule, outer): &(usize, Match)| {
+            let outer = RequestSet::new(outer);
+            is_withheld(rule) && own.iter().any(|inner| inner.is_within(&outer))
+        };
+        let mut rules = giving.iter().filter_map(|index| self.matches.get(*index)).map(|(of, _)| &of.rule);
+        let is_meant = rules.any(is_withheld) || self.unreadable.iter().any(is_within);
+        WithheldRequests { field, is_meant }
+    }
+}
+
 /// A match that delegates, without what is above its route.
 struct DelegatingMatch {
     /// The index among all matches of the route.
@@ -451,18 +539,10 @@ struct DelegatingMatch {
     precedence: Precedence,
 }
 
-/// Returns the matches of a route that select another one.
-fn delegating(object: &Object, all: &DelegatingRoute<'_>) -> Vec<DelegatingMatch> {
-    let selections = RouteSelection::containing(&object.key, &object.metadata.labels);
-    let selects = |rule: &HttpRule| {
-        rule.backend_refs.iter().flatten().any(|reference| {
-            let selection = RouteSelection::of(reference, &all.above.key.namespace);
-            selection.is_some_and(|selection| selections.contains(&selection))
-        })
-    };
-    let selecting: BTreeSet<usize> =
-        all.rules.iter().filter(|(_, rule)| selects(rule)).map(|(index, _)| *index).collect();
-    let of_rules = all.matches.iter().enumerate().filter(|(_, (precedence, _))| selecting.contains(&precedence.rule));
+/// Returns the matches of the rules that select another route and can delegate to it.
+fn delegating(all: &DelegatingRoute<'_>, selecting: &BTreeSet<usize>) -> Vec<DelegatingMatch> {
+    let can_delegate = |rule: usize| selecting.contains(&rule) && !all.closed.contains_key(&rule);
+    let of_rules = all.matches.iter().enumerate().filter(|(_, (precedence, _))| can_delegate(precedence.rule));
     let found = of_rules.map(|(at, (precedence, within))| {
         let before = all.matches.iter().take(at).filter(|(other, _)| other.rule != precedence.rule);
         let kept = before.map(|(_, matches)| matches.clone()).collect();

@@ -221,19 +221,26 @@ pub(super) fn below(
     let is_nowhere = above.delegations.is_empty() && above.refused.is_empty() && !below.is_anothers;
     below.refused.extend(refused(object, &above.refused));
     idle(object, &above.idle, is_nowhere, &mut below.refused);
-    let first = above.idle.first().filter(|_| is_nowhere && route.parents.is_empty() && faults.len() == before);
-    if let Some(first) = first {
-        let message = format!(
-            "HTTPRoute {} selects the route, but {}: until this changes, it gives this route no requests",
-            first.key.namespaced_name(),
-            first.why()
-        );
-        faults
-            .push(Fault::new(&object.key, Class::Ignored, ABOVE, NO_PARENT, message).caused_by(first.cause().cloned()));
+    if route.parents.is_empty() {
+        let is_reported = faults.len() > before;
+        let is_missed =
+            |(index, idle): &(usize, &IdleAbove)| idle.is_missed() || (*index == 0 && is_nowhere && !is_reported);
+        let missed = above.idle.iter().enumerate().filter(is_missed).take(PARENTS_MAX);
+        faults.extend(missed.map(|(_, idle)| gives_nothing(object, idle)));
     }
     below.is_selected = !above.delegations.is_empty() || faults.len() > before;
     below.delegations = above.delegations;
     below
+}
+
+/// Returns the report about an HTTPRoute that selects a route without parentRefs and gives it no requests.
+fn gives_nothing(object: &Object, idle: &IdleAbove) -> Fault {
+    let message = format!(
+        "HTTPRoute {} selects the route, but {}: until this changes, it gives this route no requests",
+        idle.key.namespaced_name(),
+        idle.why()
+    );
+    Fault::new(&object.key, Class::Ignored, ABOVE, NO_PARENT, message).caused_by(idle.cause().cloned())
 }
 
 /// Returns the faults of a parentRef that names a part of an HTTPRoute.
@@ -325,11 +332,11 @@ fn refused(object: &Object, all: &[RouteDelegation]) -> Vec<Parent> {
     parents
 }
 
-/// Adds the HTTPRoutes that select a route and give it no requests, as parents: those that it names; all if it names
-/// none and is `nowhere` else.
+/// Adds the HTTPRoutes that select a route and give it no requests, as parents: those that it names, those with requests
+/// that it has a match for, and all if it names none and is `nowhere` else.
 fn idle(object: &Object, all: &[IdleAbove], is_nowhere: bool, parents: &mut Vec<Parent>) {
     let is_any_named = object.body.route().is_some_and(|route| !route.parents().is_empty());
-    for idle in all.iter().filter(|_| is_any_named || is_nowhere) {
+    for idle in all.iter().filter(|idle| is_any_named || is_nowhere || idle.is_missed()) {
         let name = idle.key.namespaced_name();
         let message = format!("HTTPRoute {name} {}, so that it gives this route no requests", idle.why());
         let accepted = Condition::new("Accepted", false, NO_PARENT, message);

@@ -19,6 +19,7 @@ use super::given::{GivenRequests, PreparedMatches};
 use super::reference_to;
 use crate::outcome::claims::{Claims, Parent, ParentOrigin};
 use crate::outcome::delegation::{Delegated, RouteDelegation};
+use crate::outcome::gateway::GatewayPlan;
 use crate::outcome::route::{Places, RoutePlan};
 use crate::overlay::ClosedSections;
 use crate::reader::Reader;
@@ -36,7 +37,7 @@ pub(in super::super) fn plan(
     reader: &mut Reader<'_>,
     plan: &mut RoutePlan,
 ) -> bool {
-    let mut below = RoutesBelow::default();
+    let mut below = RoutesBelow { refused: plan.parents.len(), ..RoutesBelow::default() };
     let mut count = 0;
     let is_any_served = claims.delegations.iter().any(|delegation| !delegation.is_empty);
     let prepared = PreparedMatches::of(&claims.delegations);
@@ -62,7 +63,7 @@ pub(in super::super) fn plan(
     below.is_any_given = is_any_served;
     plan.whole_below = below.whole_below();
     let is_broken = count > 0 && (0..count).all(|index| below.invalid.contains(&index)) && !below.is_any_served;
-    below.finish(object, plan);
+    below.finish(object, plan, reader);
     is_broken
 }
 
@@ -74,6 +75,14 @@ fn parents_of(delegation: &RouteDelegation, settings: &Settings, reader: &mut Re
     let mut faults = Vec::new();
     let contest = |parent: &Parent| contested(top, parent, hostnames, settings, reader, &mut faults);
     delegation.parents.iter().map(contest).collect()
+}
+
+/// Returns whether a route attaches to listeners of a parent, and none of them has a place for routes.
+fn is_without_place(parent: &Parent, reader: &mut Reader<'_>) -> bool {
+    let Some(plan) = reader.outcome::<GatewayPlan>(&parent.gateway) else { return false };
+    let mut named = parent.attachments.iter().map(|attachment| &attachment.listener.name);
+    !parent.attachments.is_empty()
+        && named.all(|name| plan.listeners.iter().any(|listener| listener.name == *name && !listener.has_place()))
 }
 
 #[derive(Default)]
@@ -92,7 +101,11 @@ struct RoutesBelow {
     is_any_served: bool,
     /// Whether a rule above gives requests to a match of the route.
     is_any_given: bool,
+    /// The number of parents that do not serve the route.
+    refused: usize,
     parents: ParentsBelow,
+    /// The HTTPRoutes above with a match that gives requests to a match of the route.
+    giving: BTreeSet<ObjectKey>,
 }
 
 impl RoutesBelow {
@@ -101,8 +114,11 @@ impl RoutesBelow {
         let Some((above, _)) = delegation.chain.last() else { return };
         let (reference, index) = reference_to(object, above);
         let written = claims::written(object).map(|(parents, _)| parents).unwrap_or_default();
-        let index = index.unwrap_or(written.len() + self.parents.len());
+        let index = index.unwrap_or(written.len() + self.refused + self.parents.len());
         let origin = ParentOrigin::ParentRef(index);
+        if !delegation.is_empty {
+            self.giving.insert(above.clone());
+        }
         for parent in parents {
             let at = (above.clone(), parent.gateway.clone());
             let known = self.parents.entry(at).or_insert_with(|| Parent {
@@ -191,7 +207,7 @@ impl RoutesBelow {
         self.whole.iter().filter(is_whole).map(|(gateway, _)| gateway.clone()).collect()
     }
 
-    fn finish(self, object: &Object, plan: &mut RoutePlan) {
+    fn finish(self, object: &Object, plan: &mut RoutePlan, reader: &mut Reader<'_>) {
         for (rule, entry) in self.outside {
             let field = format!("spec.{}.{}", ObjectSection::Rule(rule), at("matches", entry));
             let message = "no rule that delegates to the route has these requests, so that the match is not served: \
@@ -208,7 +224,12 @@ impl RoutesBelow {
             .collect();
         let written = claims::written(object).map(|(parents, _)| parents).unwrap_or_default();
         for ((above, gateway), mut parent) in self.parents {
-            if !served.contains(&(&above, &gateway)) && parent.accepted.status == "True" {
+            let is_idle = !served.contains(&(&above, &gateway)) && parent.accepted.status == "True";
+            if is_idle && self.giving.contains(&above) && is_without_place(&parent, reader) {
+                let gateway_plan = reader.outcome::<GatewayPlan>(&gateway);
+                let conflict = gateway_plan.and_then(|of| claims::conflicted(&object.key, of, &parent));
+                plan.faults.extend(conflict);
+            } else if is_idle {
                 let message = format!(
                     "no match of the route is within a rule of HTTPRoute {} that delegates to it, or other rules that \
                      delegate to it are more specific: the route is not served below it; write its matches within the \
