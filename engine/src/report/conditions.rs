@@ -13,6 +13,7 @@ use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport, Identity};
 use holdfast_graph::{Detected, Node, ObjectKey, Step};
 use holdfast_translate::claims::Parent;
+use holdfast_translate::conditions_at;
 use holdfast_translate::route::RoutePlan;
 
 use super::survey::field;
@@ -49,7 +50,7 @@ pub(crate) fn conditions_at_parent(
 ) -> Option<ParentConditions> {
     let ConditionInputs { engine, report, .. } = inputs;
     let desired = plan.parents.get(parent)?;
-    let as_desired = ParentConditions { accepted: desired.accepted.clone(), others: plan.conditions.clone() };
+    let as_desired = ParentConditions { accepted: desired.accepted.clone(), others: conditions_at(plan, desired) };
     let name = desired.gateway.namespaced_name();
     let Some(condition) = condition(report, key, &name) else {
         return Some(without_step(inputs, key, (plan, desired), as_desired));
@@ -71,7 +72,7 @@ pub(crate) fn conditions_at_parent(
     let is_same = |parent: &&Parent| (&parent.reference, &parent.gateway) == (&desired.reference, &desired.gateway);
     let here = served.parents.get(parent).filter(is_same).or_else(|| served.parents.iter().find(is_same));
     let accepted = here.map_or(as_desired.accepted, |parent| parent.accepted.clone());
-    let mut others = served.conditions.clone();
+    let mut others = conditions_at(served, desired);
     match others.iter_mut().find(|known| known.kind == FALLBACK_CONDITION) {
         // The condition describes each rule; the time is added.
         Some(known) => {
@@ -80,6 +81,8 @@ pub(crate) fn conditions_at_parent(
             let message = explained(report, key, &known.message);
             *known = Condition::new(FALLBACK_CONDITION, true, &*known.reason, format!("{message}{since}"));
         }
+        // Below another HTTPRoute the rules are replaced, and not here.
+        None if !served.replaced.is_empty() && desired.is_route() => {}
         None => others.push(condition),
     }
     Some(ParentConditions { accepted, others })
@@ -98,24 +101,26 @@ fn without_step(
     let Some(served) = scopes.filter_map(|scope| engine.translator.served_route(&scope.id.fleet, key)).next() else {
         return as_desired;
     };
-    let mut others = served.conditions.clone();
+    let mut others = conditions_at(served, desired);
     if others.iter().all(|known| known.kind != FALLBACK_CONDITION) {
         let below = earlier.condition((report, overtaken), key, (served, desired));
-        others.extend(below.or_else(|| with_earlier_policies(engine, report, plan, served)));
+        others.extend(below.or_else(|| with_earlier_policies(engine, report, (plan, served), desired)));
     }
     ParentConditions { others, ..as_desired }
 }
 
-/// Returns the condition `holdfast.dev/Fallback` of a route with rules that are served because earlier versions of their
-/// policies, or of objects that these read, are in use.
+/// Returns the condition `holdfast.dev/Fallback` of a route with rules that are served at a parent because earlier versions
+/// of their policies, or of objects that these read, are in use.
 fn with_earlier_policies(
     engine: &Engine,
     report: &FallbackReport,
-    plan: &RoutePlan,
-    served: &RoutePlan,
+    (plan, served): (&RoutePlan, &RoutePlan),
+    parent: &Parent,
 ) -> Option<Condition> {
-    let is_served = |section: &str| served.replaced.iter().all(|replaced| replaced.section != section);
-    let replaced = plan.replaced.iter().filter(|replaced| is_served(&replaced.section));
+    let closed = served.replaced.iter().filter(|replaced| served.is_replaced_at(replaced, parent));
+    let closed: BTreeSet<&str> = closed.map(|replaced| &*replaced.section).collect();
+    let here = plan.replaced.iter().filter(|replaced| plan.is_replaced_at(replaced, parent));
+    let replaced = here.filter(|replaced| !closed.contains(&*replaced.section));
     let policies: BTreeSet<&ObjectKey> = replaced.filter_map(|replaced| replaced.policy.as_ref()).collect();
     let read = policies.iter().flat_map(|policy| engine.graph().read_by(policy)).map(|edge| &edge.to.key);
     with_earlier("served", report, &policies.iter().copied().chain(read).collect())

@@ -27,7 +27,7 @@ use holdfast_fallback::view::{BackfilledObject, FallbackReport, GatewayState, Id
 use holdfast_graph::{Detected, Node, ObjectKey, Step};
 use holdfast_translate::listener::{ListenerPlan, ListenerState};
 use holdfast_translate::query::ClosedHost;
-use holdfast_translate::route::RoutePlan;
+use holdfast_translate::route::{Rendered, Replaced, RoutePlan};
 use holdfast_xds::ResourceType;
 
 use super::{ReplacementView, Reports};
@@ -143,8 +143,11 @@ impl Engine {
         // A listener without a response is one that forwards connections.
         let without = if plan.is_some() { Gets::Nothing } else { Gets::Refused };
         let mut gets = response.map_or(without, |status| Gets::Status { status });
+        let ways = plan.as_ref().and_then(|plan| ways(plan, &section, (response, &message)));
         if let (Some(plan), Some(status)) = (&plan, response)
-            && own(plan, &section).any(|route| matches!(route.route.action, Action::Forward(_) | Action::Redirect(_)))
+            && own(plan, &section)
+                .filter(|rendered| is_on(rendered, ways.as_ref()))
+                .any(|route| matches!(route.route.action, Action::Forward(_) | Action::Redirect(_)))
         {
             gets = Gets::Share { status };
         }
@@ -155,7 +158,11 @@ impl Engine {
             gets = in_a_hold(answers, plan, &section, gets)?;
         }
         let of_listener = || (self.hosts_of_listener(&gateway, &object, &section), BTreeSet::new());
-        let (hosts, paths) = plan.map_or_else(of_listener, |plan| requests(&plan, &gateway, &section));
+        let of_plan = |plan: &Arc<RoutePlan>| match &ways {
+            Some(ways) => requests_on(plan, &gateway, &section, ways),
+            None => requests(plan, &gateway, &section),
+        };
+        let (hosts, paths) = plan.as_ref().map_or_else(of_listener, of_plan);
         Some(Effect {
             object: self.identity(&object, None),
             gateway: gateway.into(),
@@ -400,11 +407,45 @@ fn has_place(plan: &RoutePlan, gateway: &str) -> bool {
 }
 
 /// Returns the routes of a section of a plan; all routes if the section is empty.
-fn own<'a>(
-    plan: &'a RoutePlan,
-    section: &'a str,
-) -> impl Iterator<Item = &'a Arc<holdfast_translate::route::Rendered>> {
+fn own<'a>(plan: &'a RoutePlan, section: &'a str) -> impl Iterator<Item = &'a Arc<Rendered>> {
     plan.routes.iter().filter(move |rendered| section.is_empty() || *rendered.route.section == *section)
+}
+
+/// The rules above a route, with their indexes, the one that is attached to a Gateway first.
+type RulesAbove = Vec<(ObjectKey, usize)>;
+
+/// Returns the rules above a route below which a section of it is replaced with this response and message; `None` if the
+/// route is below none.
+fn ways<'p>(
+    plan: &'p RoutePlan,
+    section: &str,
+    (response, message): (Option<u16>, &str),
+) -> Option<BTreeSet<&'p RulesAbove>> {
+    let is_it = |replaced: &Replaced| {
+        (&*replaced.section, replaced.response, &*replaced.message) == (section, response, message)
+    };
+    let own = plan.replaced_below.iter().filter(|(replaced, _)| is_it(replaced));
+    let all: BTreeSet<&RulesAbove> = own.flat_map(|(_, ways)| ways).collect();
+    (!all.is_empty()).then_some(all)
+}
+
+/// Returns whether a rule is served below these rules; any is, if it is below none.
+fn is_on(rendered: &Rendered, ways: Option<&BTreeSet<&RulesAbove>>) -> bool {
+    ways.is_none_or(|ways| rendered.delegated().is_some_and(|of| ways.contains(&of.chain)))
+}
+
+/// Returns the hosts and paths of the requests of a section of a plan at a Gateway, below these rules.
+fn requests_on(
+    plan: &RoutePlan,
+    gateway: &str,
+    section: &str,
+    ways: &BTreeSet<&RulesAbove>,
+) -> (BTreeSet<Arc<str>>, BTreeSet<Arc<str>>) {
+    let here = |rendered: &&Arc<Rendered>| is_on(rendered, Some(ways));
+    let places = own(plan, section).filter(here).filter_map(|rendered| rendered.delegated()).flat_map(|of| &of.places);
+    let places = places.filter(|(at, _, _)| at.namespaced_name() == gateway);
+    let hosts = places.map(|(_, _, host)| host.domain().into()).collect();
+    (hosts, own(plan, section).filter(here).map(|rendered| paths::of(&rendered.route).into()).collect())
 }
 
 /// Returns the hosts and paths of the requests of a section of a plan at a Gateway.

@@ -36,6 +36,7 @@ mod reader;
 mod update;
 
 pub use assembly::fleet;
+pub use gateway_api::route::conditions_at;
 pub use outcome::{claims, delegation, finding, gateway, listener, route};
 pub(crate) use update::Unit;
 pub use update::{Changes, Translator};

@@ -124,12 +124,26 @@ fn types_there_twice(status: &Value, twice: &mut Vec<String>) {
     }
 }
 
-/// Returns the conditions of an object, each as `Accepted=False Invalid: message`.
+/// Returns the conditions of an object, or of an object at a parent (`HTTPRoute/shop/cart at Gateway/infra/public`), each as
+/// `Accepted=False Invalid: message`.
 pub(super) fn conditions_of(engine: &Engine, object: &str) -> Vec<String> {
+    let (object, parent) = object.split_once(" at ").map_or((object, None), |(object, at)| (object, Some(at)));
     let mut conditions = Vec::new();
     let own = engine.statuses().into_iter().filter(|status| name(&status.object) == object);
-    own.for_each(|status| written(&status.status, &mut conditions));
+    own.for_each(|status| match parent {
+        Some(parent) => {
+            let parents = status.status.get("parents").and_then(Value::as_array).into_iter().flatten();
+            parents.filter(|one| is_at(one, parent)).for_each(|one| written(one, &mut conditions));
+        }
+        None => written(&status.status, &mut conditions),
+    });
     conditions
+}
+
+/// Returns whether an entry of a status is about a parent: `Gateway/infra/public`.
+fn is_at(entry: &Value, parent: &str) -> bool {
+    let field = |name: &str| entry.get("parentRef").and_then(|of| of.get(name)?.as_str()).unwrap_or_default();
+    [field("kind"), field("namespace"), field("name")].join("/") == parent
 }
 
 /// Collects the conditions in a status, at any depth.

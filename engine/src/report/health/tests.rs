@@ -48,6 +48,7 @@ fn answer(scene: &Scene, path: &str) -> Option<u32> {
     })
 }
 
+mod below;
 mod causes;
 mod reached;
 

@@ -142,7 +142,7 @@ fn finished(mut plan: RoutePlan) -> RoutePlan {
     plan.places = attachments.flat_map(places).collect();
     let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
     plan.lent = attachments.flat_map(|at| places(at).filter(|(_, _, host)| at.lent.contains(host))).collect();
-    plan.conditions = conditions(&plan);
+    plan.conditions = conditions(&plan, |_| true);
     if plan.wholly_invalid {
         for parent in plan.parents.iter_mut().filter(|parent| parent.accepted.status == "True") {
             let message = plan.replaced.iter().map(|replaced| &*replaced.message).collect::<Vec<_>>().join("; ");
@@ -169,7 +169,7 @@ pub(crate) fn failed(object: &Object, claims: &Claims, settings: &Settings) -> R
     let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
     plan.places = attachments.flat_map(places).collect();
     plan.wholly_invalid = true;
-    plan.conditions = conditions(&plan);
+    plan.conditions = conditions(&plan, |_| true);
     plan
 }
 
@@ -300,7 +300,16 @@ fn give_way(key: &ObjectKey, parent: &mut Parent, other: &str, reader: &mut Read
     parent.attachments.retain(|attachment| !attachment.hosts.is_empty());
 }
 
-fn conditions(plan: &RoutePlan) -> Vec<Condition> {
+/// Returns the conditions of a route at a parent: below an HTTPRoute, only the replacements that are served there count.
+pub fn conditions_at(plan: &RoutePlan, parent: &Parent) -> Vec<Condition> {
+    match plan.replaced.iter().all(|replaced| plan.is_replaced_at(replaced, parent)) {
+        true => plan.conditions.clone(),
+        false => conditions(plan, |replaced| plan.is_replaced_at(replaced, parent)),
+    }
+}
+
+/// Returns the conditions with these replacements.
+fn conditions(plan: &RoutePlan, is_here: impl Fn(&Replaced) -> bool) -> Vec<Condition> {
     let mut conditions = Vec::new();
     let unresolved: Vec<&Fault> = plan
         .faults
@@ -322,7 +331,8 @@ fn conditions(plan: &RoutePlan) -> Vec<Condition> {
         }
     });
     let broken = || {
-        let is_reported = |replaced: &&Replaced| replaced.class == Class::Invalid || replaced.policy.is_some();
+        let is_reported =
+            |replaced: &&Replaced| is_here(replaced) && (replaced.class == Class::Invalid || replaced.policy.is_some());
         plan.replaced.iter().filter(is_reported)
     };
     let describe = |replaced: &Replaced| format!("({}): {}", replaced.section, replaced.message);

@@ -173,6 +173,9 @@ pub struct RoutePlan {
     pub faults: Vec<Fault>,
     /// Rules that are replaced by a direct response, or left out.
     pub replaced: Vec<Replaced>,
+    /// For a route below others: the rules of these with their indexes, the one that is attached to a Gateway first, below
+    /// which each replacement is served.
+    pub replaced_below: BTreeMap<Replaced, BTreeSet<Vec<(ObjectKey, usize)>>>,
     /// Conditions for every parent: `ResolvedRefs`, and those that report broken rules.
     pub conditions: Vec<Condition>,
     /// Whether all rules are broken.
@@ -218,6 +221,14 @@ impl RoutePlan {
     /// Returns the Gateways with a place of the route, and those that its parents name.
     pub fn concerns(&self) -> BTreeSet<&ObjectKey> {
         self.gateways().into_iter().chain(self.parents.iter().map(|parent| &parent.gateway)).collect()
+    }
+
+    /// Returns whether a replacement is served below a parent. At a Gateway, each one is.
+    pub fn is_replaced_at(&self, replaced: &Replaced, parent: &Parent) -> bool {
+        let Some(ways) = self.replaced_below.get(replaced).filter(|_| parent.is_route()) else { return true };
+        let namespace = parent.reference.namespace.as_ref().unwrap_or(&replaced.object.namespace);
+        let is_parent = |above: &ObjectKey| (&above.namespace, &above.name) == (namespace, &parent.reference.name);
+        ways.iter().any(|way| way.last().is_some_and(|(above, _)| is_parent(above)))
     }
 
     /// Returns the external services that the filters of its routes call.

@@ -175,6 +175,9 @@ impl RoutesBelow {
         }
         // A rule without routes is left out at all places.
         let all = if has_routes { Places::default() } else { here.clone() };
+        if let Some(replaced) = outcome.replaced.as_ref().filter(|_| !has_routes || !served.is_empty()) {
+            plan.replaced_below.entry(replaced.clone()).or_default().insert(delegation.chain.clone());
+        }
         let own = served.iter().filter_map(|(_, _, delegated)| delegated.as_ref());
         let gateways = own.flat_map(|of| &of.places).chain(&all).map(|(gateway, _, _)| gateway.clone()).collect();
         self.note((index, &outcome), !served.is_empty(), gateways);
