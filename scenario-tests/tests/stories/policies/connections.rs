@@ -546,6 +546,9 @@ async fn refused_by_envoy(world: World, flags: &[&str], detected_by: &str) -> Re
     let gate = ["--feature-gates", "FallbackConfiguration=true"];
     let options = HoldfastOptions::new(&world)?.args(&gate).args(flags);
     let holdfast = world.run_with(options).await?;
+    if detected_by == "probe" {
+        holdfast.comes_to_print(&["a probe is ready"]).await?;
+    }
     request(one).comes_to_reach("echo").await?;
     request(two).comes_to_reach("echo").await?;
     let neighbour = Hammer::start([request(two)]);
