@@ -173,11 +173,9 @@ fn is_below_earlier(rendered: &Rendered, scope: &FallbackScope) -> bool {
 
 /// Returns the rules of a route that are served below a parent.
 fn here<'p>(key: &'p ObjectKey, served: &'p RoutePlan, parent: &'p Parent) -> impl Iterator<Item = &'p Arc<Rendered>> {
-    let namespace = parent.reference.namespace.as_ref().unwrap_or(&key.namespace);
-    let is_parent = move |above: &ObjectKey| (&above.namespace, &above.name) == (namespace, &parent.reference.name);
     served.routes.iter().filter(move |rendered| {
         rendered.delegated().is_some_and(|of| {
-            of.chain.last().is_some_and(|(above, _)| is_parent(above))
+            of.chain.last().is_some_and(|(above, _)| parent.is_above(above, &key.namespace))
                 && of.places.iter().any(|(gateway, ..)| *gateway == parent.gateway)
         })
     })

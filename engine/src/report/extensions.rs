@@ -34,7 +34,7 @@ pub(super) fn answer_status(
     let ancestors = gateways.into_iter().take(ANCESTORS_MAX).map(|(gateway, closed)| {
         let messages = closed.iter().map(|message| message.strip_prefix(&own).unwrap_or(message));
         let message = messages.collect::<Vec<_>>().join("; ");
-        let fallback = conditions::condition(report, key, &gateway.namespaced_name());
+        let fallback = backfilled_at(report, key, &gateway.namespaced_name());
         let attached = || Condition::new("Attached", true, "Attached", "a rule references the DirectResponse");
         let conditions = match fallback {
             _ if closed.is_empty() => {
@@ -64,6 +64,11 @@ pub(super) fn answer_status(
     Some(json!({ "ancestors": ancestors.collect::<Vec<_>>() }))
 }
 
+/// Returns the condition `holdfast.dev/Fallback` of an object with its last valid version in use at a Gateway.
+fn backfilled_at(report: &FallbackReport, key: &ObjectKey, gateway: &str) -> Option<Condition> {
+    conditions::condition(report, key, gateway).filter(|condition| condition.reason == "Backfilled")
+}
+
 /// Returns the status of a GatewayExtension: whether the policies that reference it can use it.
 pub(super) fn extension_status(
     engine: &Engine,
@@ -82,7 +87,7 @@ pub(super) fn extension_status(
         invalid |= *class == Class::Invalid;
         wrong.extend(message.split("; ").map(str::to_owned));
     }
-    let fallback = report.gateways.iter().find_map(|gateway| conditions::condition(report, key, &gateway.name));
+    let fallback = report.gateways.iter().find_map(|gateway| backfilled_at(report, key, &gateway.name));
     let accepted = match wrong.is_empty() {
         true => Condition::new("Accepted", true, "Accepted", "policies can use the GatewayExtension"),
         false => {

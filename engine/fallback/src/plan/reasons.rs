@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::{document, kinds};
 use holdfast_api::section::ObjectSection;
 use holdfast_graph::{Node, ObjectKey, World as _};
 
@@ -61,8 +62,16 @@ fn reason(key: &ObjectKey, derived: &Derived, world: &World<'_>) -> Option<WhyNo
         Err(WhyNot::SameContent) if derived.broken.contains_key(&Node::section(key.clone(), "hostnames")) => {
             unfit(Unfit::Part("spec.hostnames"))
         }
+        Err(WhyNot::NoVersion) if !world.settings.fallback.stores_credentials && has_credentials(key, world) => {
+            Some(WhyNot::NotStored)
+        }
         Err(why) => Some(why),
     }
+}
+
+/// Returns whether an object holds credentials; a Secret does, also one that cannot be read.
+fn has_credentials(key: &ObjectKey, world: &World<'_>) -> bool {
+    world.objects.get(key).map_or(*key.kind == *kinds::SECRET, |object| document::has_credentials(object))
 }
 
 /// Returns the part of an object that has a version to serve and is not served in it.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::{document, kinds};
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
@@ -154,7 +154,7 @@ impl World<'_> {
         let desired = self.objects.get(key).map(|object| &**object);
         let uid = desired.map(|object| &*object.metadata.uid);
         if (desired.is_none() && !self.unusable.contains(key)) || self.last_valid.of(key, uid).next().is_none() {
-            return Err(self.no_version(key, desired));
+            return Err(WhyNot::NoVersion);
         }
         if let Some(why) = self.keeps_all(key, desired) {
             return Err(why);
@@ -179,15 +179,6 @@ impl World<'_> {
             };
         }
         Err(newest.unwrap_or(WhyNot::SameContent))
-    }
-
-    /// Returns why an object has no last valid version.
-    fn no_version(&self, key: &ObjectKey, desired: Option<&Object>) -> WhyNot {
-        let has_credentials = || desired.map_or(*key.kind == *kinds::SECRET, document::has_credentials);
-        match !self.settings.fallback.stores_credentials && has_credentials() {
-            true => WhyNot::NotStored,
-            false => WhyNot::NoVersion,
-        }
     }
 
     /// Returns why no version of an object can be served instead, independent of the versions.

@@ -122,6 +122,12 @@ impl Parent {
         self.origin == ParentOrigin::DefaultGateway
     }
 
+    /// Returns whether the parent of a route in this namespace is this HTTPRoute above it.
+    pub fn is_above(&self, above: &ObjectKey, namespace: &str) -> bool {
+        let namespace = self.reference.namespace.as_deref().unwrap_or(namespace);
+        (&*above.namespace, &above.name) == (namespace, &self.reference.name)
+    }
+
     /// Returns whether the parent is an HTTPRoute that delegates to the route.
     pub fn is_route(&self) -> bool {
         names_route(&self.reference)

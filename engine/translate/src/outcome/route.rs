@@ -226,9 +226,8 @@ impl RoutePlan {
     /// Returns whether a replacement is served below a parent. At a Gateway, each one is.
     pub fn is_replaced_at(&self, replaced: &Replaced, parent: &Parent) -> bool {
         let Some(ways) = self.replaced_below.get(replaced).filter(|_| parent.is_route()) else { return true };
-        let namespace = parent.reference.namespace.as_ref().unwrap_or(&replaced.object.namespace);
-        let is_parent = |above: &ObjectKey| (&above.namespace, &above.name) == (namespace, &parent.reference.name);
-        ways.iter().any(|way| way.last().is_some_and(|(above, _)| is_parent(above)))
+        let is_here = |(above, _): &(ObjectKey, usize)| parent.is_above(above, &replaced.object.namespace);
+        ways.iter().any(|way| way.last().is_some_and(is_here))
     }
 
     /// Returns the external services that the filters of its routes call.
