@@ -206,7 +206,7 @@ async fn no_unauthorized_request_passes_during_edits(world: World) -> Result<()>
         (guard("  serviceType: http\n  httpSettings: {allowedUpstreamHeaders: [{}]}"), 500),
         (guard("  withRequestBody: {maxRequestBytes: -1}"), 500),
         (guard("  responseTimeout: 3s"), 200),
-        (guard("  nonsense: {}"), 200),
+        (guard("  nonsense: {}"), REFUSED_CONNECTION),
         ("authorization: nonsense".to_owned(), REFUSED_CONNECTION),
         (guard("").replace("infra}", "infra, apiVersion: v9}"), 500),
         (guard("").replace("auth,", "another,"), 500),

@@ -1,14 +1,19 @@
 //! A host with a guard that is edited repeatedly, valid and broken, under continuous unauthorized requests.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use holdfast_scenario_tests::hammer::Shot;
-use holdfast_scenario_tests::{Hammer, HttpRequest, World};
+use holdfast_scenario_tests::{Hammer, HttpRequest, World, until};
 
 use super::auth::{REFUSED_CONNECTION, comes_to_be_refused, did_not_pass, secure};
 use super::{ServedProxies, proxy, serve};
 
 /// The routes of the host, and of another host.
 pub(super) const ROUTES: &str = "- services: [{name: echo, port: 8080}]";
+
+/// A route that adds a header to its answers.
+const NEW_ROUTE: &str = "- conditions: [{prefix: /new}]
+  responseHeadersPolicy: {set: [{name: x-route, value: new}]}
+  services: [{name: echo, port: 8080}]";
 
 /// The valid host, and its clients.
 pub(super) struct Edited<A> {
@@ -45,17 +50,18 @@ impl<A: Fn(&str) -> HttpRequest> Edited<A> {
         Ok(Self { world: world.clone(), whole, known, unauthorized, others: Hammer::start([other]) })
     }
 
-    /// Edits the guard, and a route with it; waits until authorized requests have this status; then reverts the edit.
+    /// Edits the guard, and adds a route; waits until authorized requests to the route have this status; then reverts
+    /// the edit. A header that the route adds tells its answers from those of the version before and after.
     pub(super) async fn edit(&self, guard: &str, status: u16) -> Result<()> {
-        let more = format!("{ROUTES}\n- conditions: [{{prefix: /new}}]\n  services: [{{name: echo, port: 8080}}]");
-        self.world.write("proxy.yaml", secure(guard, &more))?;
+        self.world.write("proxy.yaml", secure(guard, &format!("{ROUTES}\n{NEW_ROUTE}")))?;
+        let new = (self.known)("/new");
         match status {
-            200 => drop((self.known)("/new").comes_to_reach("echo").await?),
+            200 => comes_from_the_new_route(&new, true).await?,
             REFUSED_CONNECTION => comes_to_be_refused(&(self.known)("/")).await?,
-            status => drop((self.known)("/new").comes_to_answer(status).await?),
+            status => drop(new.comes_to_answer(status).await?),
         }
         self.world.write("proxy.yaml", &self.whole)?;
-        (self.known)("/").comes_to_reach("echo").await.map(drop)
+        comes_from_the_new_route(&new, false).await
     }
 
     /// Checks that no unauthorized request passed, and that the other host was served all the time.
@@ -66,4 +72,14 @@ impl<A: Fn(&str) -> HttpRequest> Edited<A> {
         }
         self.others.stop_expecting(Shot::is_ok).await.map(drop)
     }
+}
+
+/// Repeats a request until a backend answers it, over the added route or not.
+async fn comes_from_the_new_route(request: &HttpRequest, is_new: bool) -> Result<()> {
+    until("the edit is served, or the version after it", || async {
+        let reply = request.reaches("echo").await?;
+        ensure!(reply.header("x-route").is_empty() != is_new, "{reply:?}");
+        Ok(())
+    })
+    .await
 }
