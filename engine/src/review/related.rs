@@ -30,7 +30,8 @@ pub(super) fn related(basis: &ReviewBasis, reviewed: &Reviewed) -> Result<Vec<Ev
     let mut found = basis.related.clone();
     found.extend(targets(&reviewed.event));
     found.extend(selected(basis, &reviewed.event));
-    let earlier = versions(&basis.restored, &reviewed.key).map(|it| Event::Applied(Box::new(it.clone()), Vec::new()));
+    let earlier =
+        versions(&basis.restored, &reviewed.key).map(|it| Event::Applied(Box::new((*it).clone()), Vec::new()));
     let mut all = events.clone();
     for version in earlier.chain([reviewed.event.clone()]) {
         events.push(version);

@@ -106,8 +106,6 @@ fn a_change_of_endpoints_changes_one_resource() {
     assert_eq!(changed, [ResourceType::Endpoints]);
 }
 
-/// Applies random changes with broken objects: incremental translation must end where translation from scratch does,
-/// and every rule that is not served as written must have a fault.
 /// The endpoints of the Service are known before, since another Gateway uses it.
 #[test]
 fn a_service_that_a_second_gateway_begins_to_use_has_its_endpoints_there() {
@@ -128,16 +126,65 @@ fn a_service_that_a_second_gateway_begins_to_use_has_its_endpoints_there() {
 
 #[test]
 fn broken_objects_leave_the_same_as_from_scratch() {
-    let documents = testing::documents(BASE);
+    random_changes_leave_the_same_as_from_scratch(BASE);
+}
+
+#[test]
+fn broken_proxies_leave_the_same_as_from_scratch() {
+    random_changes_leave_the_same_as_from_scratch(PROXIES);
+}
+
+/// Two roots with a child in common, a child of that child, and a child that no root includes.
+const PROXIES: &str = "
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: {name: one, namespace: shop}
+spec: {virtualhost: {fqdn: one.example.com}, includes: [{name: child, conditions: [{prefix: /a}]}]}
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: {name: two, namespace: shop}
+spec: {virtualhost: {fqdn: two.example.com}, includes: [{name: child}, {name: own, conditions: [{prefix: /own}]}]}
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: {name: child, namespace: shop}
+spec: {routes: [{services: [{name: cart, port: 80}]}], includes: [{name: below, conditions: [{prefix: /b}]}]}
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: {name: below, namespace: shop}
+spec: {routes: [{services: [{name: cart, port: 80}]}]}
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: {name: own, namespace: shop}
+spec: {routes: [{directResponsePolicy: {statusCode: 200}}]}
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: {name: orphan, namespace: shop}
+spec: {routes: [{directResponsePolicy: {statusCode: 200}}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: cart, namespace: shop}
+spec: {ports: [{port: 80}]}
+";
+
+/// Applies random changes with broken objects: incremental translation must end where translation from scratch does,
+/// and every rule that is not served as written must have a fault.
+fn random_changes_leave_the_same_as_from_scratch(sample: &str) {
+    let documents = testing::documents(sample);
     for seed in 1..=150_u64 {
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mut choose = |below: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             if below == 0 { 0 } else { usize::try_from(state >> 33).unwrap_or(0) % below }
         };
-        let mut engine = testing::engine(BASE, Settings::standalone());
+        let mut engine = testing::engine(sample, Settings::standalone());
         let mut present = Present::default();
-        testing::events(BASE).iter().for_each(|event| present.note(event));
+        testing::events(sample).iter().for_each(|event| present.note(event));
         for _ in 0..12 {
             let event = match choose(5) {
                 0 => {

@@ -467,12 +467,10 @@ impl StoryStage {
             for key in self.store.objects(&scope)? {
                 let mut versions = self.store.versions(&scope, &key)?;
                 versions.reverse();
-                for stored in versions {
-                    match holdfast_api::apis::document::restored(&stored) {
-                        Some(object) => objects.push((object, stored.since)),
-                        None => self.broken_rules.push(format!("{key} is stored and does not come back")),
-                    }
+                if versions.iter().any(|stored| holdfast_api::apis::document::restored(stored).is_none()) {
+                    self.broken_rules.push(format!("{key} is stored and does not come back"));
                 }
+                objects.extend(versions);
             }
             let (configuration, verdicts) = (self.store.configuration(&scope)?, self.store.verdicts(&scope)?);
             restored.add(scope, objects, configuration, verdicts);

@@ -1,21 +1,17 @@
 //! Store and probe of a run: opened if available; the product also runs without them.
 
-use std::num::NonZero;
-use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use holdfast_api::object::Object;
 use holdfast_api::settings::RE2_PROGRAM_SIZE_MAX;
 use holdfast_fallback::restore;
 use holdfast_fallback::restored::Restored;
 use holdfast_fallback::trial::Tried;
 use holdfast_probe::envoy::{EnvoyBinary, find};
 use holdfast_probe::{Origin, Prober, ProberOptions};
+use holdfast_store::MemoryStore;
 use holdfast_store::sled::{Opened, Options, SledStore};
-use holdfast_store::{MemoryStore, StoredObject};
 use tokio::sync::{mpsc, watch};
 
 use crate::admin::metrics::Metrics;
@@ -31,9 +27,6 @@ use crate::store::{FOLDER, identity};
 
 /// How long the start waits for the probe: configuration that is published earlier is sent to Envoys untried.
 const PROBE_START_MAX: Duration = Duration::from_secs(5);
-
-/// Number of stored versions for which a thread is worth its start.
-const VERSIONS_OF_THREAD: usize = 256;
 
 /// The store of a run, and the state at its start.
 pub struct Memory {
@@ -73,26 +66,13 @@ pub fn open_store(
     let Begun { learned, mirror, .. } = shared.map(|shared| shared.begin(&store)).unwrap_or_default();
     let (restored, more) = match (&learned, &mirror) {
         (Some(learned), Some(_)) => (learned.clone(), Vec::new()),
-        _ => restore::restore_with(&store, decoded)
+        _ => restore::restore(&store)
             .unwrap_or_else(|error| (Restored::default(), vec![format!("its content cannot be read: {error}")])),
     };
     notices.into_iter().chain(more).for_each(|notice| tracing::warn!("store: {notice}"));
     let persist = Persist::start(store, metrics.fallback.commits()).context("cannot start")?;
     persist.commit(mirror.unwrap_or_default());
     Ok(Memory { persist: Some(Arc::new(persist)), failure: None, restored, learned })
-}
-
-/// Decodes stored versions on all cores, in their order: the stored configuration is served only after that.
-fn decoded(stored: &[StoredObject]) -> Vec<(Object, i64)> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let length = stored.len().div_ceil(threads).max(VERSIONS_OF_THREAD);
-    let (own, others) = stored.split_at(length.min(stored.len()));
-    thread::scope(|scope| {
-        let others: Vec<_> = others.chunks(length).map(|part| scope.spawn(move || restore::decoded(part))).collect();
-        let mut all = restore::decoded(own);
-        others.into_iter().for_each(|part| all.extend(part.join().unwrap_or_else(|panic| resume_unwind(panic))));
-        all
-    })
 }
 
 /// The probe from the main loop's view.

@@ -4,6 +4,7 @@
 //! must not change the scopes themselves.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use holdfast_api::object::Object;
 use holdfast_graph::ObjectKey;
@@ -12,6 +13,7 @@ use holdfast_xds::Snapshot;
 
 use crate::evidence::accepted_by::AcceptedBy;
 use crate::persistence::restored::{Restored, RestoredScope};
+use crate::persistence::restored_version::RestoredVersion;
 use crate::scope::FallbackScope;
 
 /// Returns the last valid versions and the refusals of these objects in scopes of Gateways among them, without any
@@ -28,7 +30,7 @@ fn of_scope(scope: &FallbackScope, keys: &BTreeSet<ObjectKey>) -> RestoredScope 
         gateway: scope.id.name.clone(),
         build: scope.id.build.clone(),
         snapshot: Snapshot::default(),
-        versions: keys.iter().flat_map(newest_last).cloned().collect(),
+        versions: keys.iter().flat_map(newest_last).cloned().map(RestoredVersion::Known).collect(),
         verdicts: verdicts.map(|(content, verdict)| (content, verdict.clone())).collect(),
         accepted_by: AcceptedBy::default(),
         offers: ScopeOffers::default(),
@@ -36,7 +38,7 @@ fn of_scope(scope: &FallbackScope, keys: &BTreeSet<ObjectKey>) -> RestoredScope 
 }
 
 /// Returns the versions of an object in all scopes.
-pub fn versions<'a>(restored: &'a Restored, key: &'a ObjectKey) -> impl Iterator<Item = &'a Object> {
+pub fn versions<'a>(restored: &'a Restored, key: &'a ObjectKey) -> impl Iterator<Item = Arc<Object>> {
     let versions = restored.scopes.iter().flat_map(|scope| &scope.versions);
-    versions.filter(move |version| version.object.key == *key).map(|version| &*version.object)
+    versions.filter(move |version| version.key() == key).filter_map(|version| Some(version.version()?.object))
 }

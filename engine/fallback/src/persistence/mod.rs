@@ -6,3 +6,4 @@
 pub mod excerpt;
 pub mod restore;
 pub mod restored;
+pub(crate) mod restored_version;

@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
-use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
 use holdfast_envoy::refusal::{self, RefusalClass};
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Origins, Verdict};
 use holdfast_store::shards::ScopeOffers;
-use holdfast_store::{StoredResource, StoredVerdict};
+use holdfast_store::{StoredObject, StoredResource, StoredVerdict};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::accepted_by::AcceptedBy;
 use crate::evidence::last_valid::{LastValid, Version as ObjectVersion};
+use crate::persistence::restored_version::RestoredVersion;
 use crate::plan::derive::is_chain;
 use crate::scope::FallbackScope;
 
@@ -34,7 +34,7 @@ pub struct RestoredScope {
     pub build: Arc<str>,
     /// The configuration that the Envoys acknowledged.
     pub snapshot: Snapshot,
-    pub(crate) versions: Vec<ObjectVersion>,
+    pub(crate) versions: Vec<RestoredVersion>,
     pub(crate) verdicts: Vec<(Content, Verdict)>,
     /// The contents that each Envoy accepted itself, if the Envoys stayed connected.
     pub(crate) accepted_by: AcceptedBy,
@@ -43,12 +43,11 @@ pub struct RestoredScope {
 }
 
 impl Restored {
-    /// Adds the stored state of one scope. `objects` contains the older versions of an object first, each with the time
-    /// since which it is known to be good.
+    /// Adds the stored state of one scope. `objects` contains the older versions of an object first.
     pub fn add(
         &mut self,
         key: holdfast_store::Scope,
-        objects: Vec<(Object, i64)>,
+        objects: Vec<StoredObject>,
         resources: Vec<StoredResource>,
         verdicts: Vec<StoredVerdict>,
     ) {
@@ -59,12 +58,11 @@ impl Restored {
             let version = Version::from_bytes(stored.version);
             snapshot.insert(kind, Arc::new(Resource::with_version(stored.name, version, stored.body, origins)));
         }
-        let versions = objects.into_iter().map(|(object, since)| ObjectVersion { object: Arc::new(object), since });
         self.scopes.push(RestoredScope {
             gateway: key.gateway,
             build: key.build,
             snapshot,
-            versions: versions.collect(),
+            versions: objects.into_iter().map(RestoredVersion::Stored).collect(),
             verdicts: verdicts.into_iter().filter_map(verdict).collect(),
             accepted_by: AcceptedBy::default(),
             offers: ScopeOffers::default(),
@@ -75,7 +73,7 @@ impl Restored {
 impl Restored {
     /// Returns every object with a stored version.
     pub fn objects(&self) -> BTreeSet<ObjectKey> {
-        self.scopes.iter().flat_map(|scope| &scope.versions).map(|version| version.object.key.clone()).collect()
+        self.scopes.iter().flat_map(|scope| &scope.versions).map(|version| version.key().clone()).collect()
     }
 
     /// Adds the offers of the leader in one scope. A requested trial is included only if its Envoy is connected to this
@@ -149,12 +147,12 @@ impl RestoredScope {
 
     /// Removes the versions of a deleted object.
     pub fn forget(&mut self, key: &ObjectKey) {
-        self.versions.retain(|version| version.object.key != *key);
+        self.versions.retain(|version| version.key() != key);
     }
 
     /// Returns the newest version of an object.
-    pub fn last_valid(&self, key: &ObjectKey) -> Option<&ObjectVersion> {
-        self.versions.iter().rev().find(|version| version.object.key == *key)
+    pub fn last_valid(&self, key: &ObjectKey) -> Option<ObjectVersion> {
+        self.versions.iter().rev().filter(|version| version.key() == key).find_map(RestoredVersion::version)
     }
 
     /// Restores the state into an empty scope. Deleted objects are removed.
@@ -163,9 +161,11 @@ impl RestoredScope {
         let mut last_valid = LastValid::default();
         let mut gone = BTreeSet::new();
         for version in self.versions {
-            let key = &version.object.key;
+            let key = version.key();
             if inputs.objects.get(key).is_some() || inputs.unusable.contains(key) {
-                last_valid.promote(&version.object, version.since);
+                if let Some(version) = version.version_among(inputs) {
+                    last_valid.promote(&version.object, version.since);
+                }
             } else {
                 gone.insert(key.clone());
             }

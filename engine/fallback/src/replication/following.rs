@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use holdfast_api::object::Object;
 use holdfast_envoy::inspect::clusters::shape;
 use holdfast_graph::{Content, Detected, Node};
 use holdfast_store::Change;
@@ -20,6 +19,7 @@ use crate::evidence::last_valid::LastValid;
 use crate::evidence::subject::Subject;
 use crate::evidence::suspects;
 use crate::persistence::restored::RestoredScope;
+use crate::persistence::restored_version::RestoredVersion;
 use crate::rollout::{Stage, TRIED, Waiting};
 use crate::scope::FallbackScope;
 
@@ -74,14 +74,13 @@ impl FallbackScope {
     pub fn take_in(&mut self, learned: Option<&RestoredScope>, inputs: &StepInputs<'_>) {
         self.verdicts.clear();
         let mut last_valid = LastValid::default();
-        let is_there = |object: &Object| {
-            let here = inputs.objects.get(&object.key);
-            here.is_some_and(|here| here.metadata.uid == object.metadata.uid) || inputs.unusable.contains(&object.key)
+        let is_there = |version: &RestoredVersion| {
+            let here = inputs.objects.get(version.key());
+            here.is_some_and(|here| *here.metadata.uid == *version.uid()) || inputs.unusable.contains(version.key())
         };
-        for version in learned.into_iter().flat_map(|learned| &learned.versions) {
-            if is_there(&version.object) {
-                last_valid.promote(&version.object, version.since);
-            }
+        let versions = learned.into_iter().flat_map(|learned| &learned.versions).filter(|version| is_there(version));
+        for version in versions.filter_map(|version| version.version_among(inputs)) {
+            last_valid.promote(&version.object, version.since);
         }
         self.evidence.last_valid = last_valid;
         for (content, verdict) in learned.into_iter().flat_map(|learned| &learned.verdicts) {
@@ -300,7 +299,7 @@ impl FallbackScope {
     /// Removes the stored versions of objects that were deleted while another replica was the leader.
     pub(crate) fn forget_what_went(&mut self, learned: &RestoredScope, inputs: &StepInputs<'_>) {
         for version in &learned.versions {
-            let key = &version.object.key;
+            let key = version.key();
             if inputs.objects.get(key).is_none() && !inputs.unusable.contains(key) {
                 self.records.record(Change::Forget(key.clone()));
             }

@@ -29,6 +29,7 @@ use crate::evidence::accepted_by::AcceptedBy;
 use crate::evidence::last_valid::Version;
 use crate::members::Outlier;
 use crate::persistence::restored::RestoredScope;
+use crate::persistence::restored_version::RestoredVersion;
 use crate::rollout::configurations::Configurations;
 use crate::rollout::{Offered, Stage, TRIED};
 
@@ -107,7 +108,7 @@ fn known_of(scope: &FallbackScope, id: &ScopeId, has: Snapshot, versions: Vec<Ve
         gateway: id.name.clone(),
         build: id.build.clone(),
         snapshot: has,
-        versions,
+        versions: versions.into_iter().map(RestoredVersion::Known).collect(),
         verdicts: verdicts.collect(),
         accepted_by: AcceptedBy::default(),
         offers: ScopeOffers::default(),

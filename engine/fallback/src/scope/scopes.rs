@@ -93,9 +93,9 @@ impl FallbackScopes {
 
     /// Returns the newest version of an object that any scope knows to be good.
     pub fn last_valid(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        let scopes = self.iter().filter_map(|scope| scope.evidence.last_valid.of(key, None).next());
+        let scopes = self.iter().filter_map(|scope| scope.evidence.last_valid.of(key, None).next().cloned());
         let stored = self.restored.values().flatten().filter_map(|restored| restored.last_valid(key));
-        scopes.chain(stored).max_by_key(|version| version.since).map(|version| version.object.clone())
+        scopes.chain(stored).max_by_key(|version| version.since).map(|version| version.object)
     }
 
     /// Restores the stored state of an earlier run. Envoys without a configuration are offered it until all objects are

@@ -1,7 +1,8 @@
 //! The statuses of the last collection. A collection computes the statuses that may have changed since the last one.
 //!
-//! The status of a route depends on the object, on its plan, and on few states that many routes share; so the statuses of
-//! the routes that nothing concerned are taken over. The statuses of all other kinds are computed each time.
+//! The status of a route or HTTPProxy depends on the object, on its plan or those of the roots that include it, and on few
+//! states that many routes share; so the statuses of those that nothing concerned are taken over. The statuses of all other
+//! kinds are computed each time.
 
 use std::collections::BTreeSet;
 use std::mem::take;
@@ -65,9 +66,10 @@ pub(in crate::report) fn collect(engine: &mut Engine) -> StatusMap {
     statuses
 }
 
-/// Returns whether an object is of a kind with statuses that depend on the state of other objects.
+/// Returns whether an object is of a kind with statuses that depend on the state of any other objects.
 fn depends_on_others(key: &ObjectKey) -> bool {
-    const WITHOUT_STATUS: [&str; 6] = [
+    const KEPT_OR_WITHOUT: [&str; 7] = [
+        kinds::HTTP_PROXY,
         kinds::SERVICE,
         kinds::ENDPOINT_SLICE,
         kinds::SECRET,
@@ -75,5 +77,5 @@ fn depends_on_others(key: &ObjectKey) -> bool {
         kinds::NAMESPACE,
         kinds::REFERENCE_GRANT,
     ];
-    !kinds::ROUTES.contains(&&*key.kind) && !WITHOUT_STATUS.contains(&&*key.kind)
+    !kinds::ROUTES.contains(&&*key.kind) && !KEPT_OR_WITHOUT.contains(&&*key.kind)
 }

@@ -23,7 +23,8 @@ pub(crate) struct RoutePlans {
     pub(crate) replaced: BTreeSet<ObjectKey>,
     /// Routes with an unusable hostname.
     pub(crate) unclaimed: BTreeSet<ObjectKey>,
-    /// Routes with a plan that was set since [`take_changed`](Self::take_changed).
+    /// Routes with a plan that was set since [`take_changed`](Self::take_changed), and HTTPProxies that such a route
+    /// includes, or included before.
     changed: BTreeSet<ObjectKey>,
 }
 
@@ -93,7 +94,12 @@ impl RoutePlans {
         }
     }
 
-    /// Returns the routes with a plan that was set since the last call.
+    /// Records the HTTPProxies that a root includes, or included before its plan was set.
+    pub(crate) fn members_changed<'a>(&mut self, members: impl Iterator<Item = &'a ObjectKey>) {
+        self.changed.extend(members.cloned());
+    }
+
+    /// Returns the routes with a plan that was set since the last call, with the HTTPProxies that they include.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<ObjectKey> {
         std::mem::take(&mut self.changed)
     }

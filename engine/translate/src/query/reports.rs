@@ -84,7 +84,8 @@ impl Translator {
         self.variants.routes_of(fleets)
     }
 
-    /// Returns the routes with a plan that was set since the last call.
+    /// Returns the routes with a plan that was set since the last call, with the HTTPProxies that they include, or
+    /// included before.
     pub fn take_changed_routes(&mut self) -> BTreeSet<ObjectKey> {
         self.routes.take_changed()
     }

@@ -48,6 +48,7 @@ impl Translator {
         run.changes.routes.insert(key.clone());
         run.changes.routes.extend(before.union(&after).cloned());
         self.httpproxy.set_members(key, &before, &after);
+        self.routes.members_changed(before.union(&after));
         let plan = plan.map(Arc::new);
         self.set_route(key, plan.clone());
         let mut own = plan.map(|plan| shares(&plan)).unwrap_or_default();

@@ -51,7 +51,7 @@ impl<A: Fn(&str) -> HttpRequest> Edited<A> {
     }
 
     /// Edits the guard, and adds a route; waits until authorized requests to the route have this status; then reverts
-    /// the edit. A header that the route adds tells its answers from those of the version before and after.
+    /// the edit. The route adds a header to its answers, which those of the versions before and after do not have.
     pub(super) async fn edit(&self, guard: &str, status: u16) -> Result<()> {
         self.world.write("proxy.yaml", secure(guard, &format!("{ROUTES}\n{NEW_ROUTE}")))?;
         let new = (self.known)("/new");
