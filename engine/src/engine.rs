@@ -154,6 +154,7 @@ impl Engine {
             Event::Applied(object, faults) => self.apply(*object, faults),
             Event::Unusable(key, faults) => self.unusable(&key, faults),
             Event::Unread(key, why) => self.unread(&key, &why),
+            Event::Uncertain(object, faults, why) => self.uncertain(*object, faults, &why),
             Event::Deleted(key) => self.delete(&key),
             // At startup there is nothing to translate yet, and the stored configuration is served.
             Event::PortsTaken(taken) => return self.translator.set_taken_ports(taken),
@@ -319,7 +320,13 @@ impl Engine {
             self.unread.insert(key.clone());
             self.take_from_the_store(key);
         }
+        let is_known = self.scopes.last_valid(key).is_some() || !self.unread.contains(key);
         let (class, instead) = match self.objects.get(key) {
+            Some(_) if !is_known => (
+                Class::Invalid,
+                "its last valid version holds credentials, which are not stored without --store-key-file, so that \
+                 requests to it, or to the targets of a policy, get an error response until it can be read",
+            ),
             Some(_) => (Class::Ignored, "the version of the object that an earlier run stored stays in use"),
             None if *key.kind == *kinds::ENDPOINT_SLICE => {
                 (Class::Ignored, "the endpoints that Envoys acknowledged stay in use")
@@ -329,8 +336,18 @@ impl Engine {
         self.note(key, vec![Fault::new(key, class, "", "Unread", format!("{why}; {instead}"))]);
     }
 
+    /// Handles an object of an earlier run in a file that does not parse now: its edits take effect when the file parses.
+    fn uncertain(&mut self, object: Object, mut faults: Vec<Fault>, why: &str) {
+        if self.before(&object.key).is_some() {
+            return self.unread(&object.key, why);
+        }
+        let message = format!("{why}; no version of the object is stored, so that it is used as the file has it now");
+        faults.push(Fault::new(&object.key, Class::Ignored, "", "Unread", message));
+        self.apply(object, faults);
+    }
+
     fn take_from_the_store(&mut self, key: &ObjectKey) {
-        if let Some(stored) = self.scopes.last_valid(key) {
+        if let Some(stored) = self.scopes.last_valid(key).or_else(|| self.scopes.closed(key)) {
             self.objects.insert(stored.clone());
             self.translator.changed(key, None, Some(&stored));
         }

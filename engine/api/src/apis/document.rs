@@ -363,7 +363,7 @@ fn is_sensitive(body: &Body, document: &Value) -> bool {
 
 /// Returns whether a document has a header with a credential anywhere. In every API, a header is an object with `name`
 /// and `value`.
-fn carries_credentials(document: &Value) -> bool {
+pub(super) fn carries_credentials(document: &Value) -> bool {
     match document {
         Value::Object(fields) => {
             let text = |field: &str| fields.get(field).and_then(Value::as_str);

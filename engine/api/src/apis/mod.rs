@@ -4,6 +4,7 @@
 //! Decoding turns broken input into faults of the same object. Decoding never fails for a list of objects, never
 //! panics, and keeps the valid parts (a route with one rule that does not decode keeps its other rules).
 
+pub mod closed_document;
 pub mod contour;
 pub mod core;
 pub mod decode;

@@ -16,6 +16,9 @@ pub(super) struct File {
     pub(super) signature: Signature,
     pub(super) hash: blake3::Hash,
     pub(super) contents: ManifestContents,
+    /// The readable objects, if an earlier run read the file and it has not parsed since. They are not used, except for
+    /// those without a stored version: which edits belong together is unknown.
+    pub(super) set_aside: Option<Vec<Arc<ManifestEntry>>>,
     /// The objects missing since an in-place change of the file.
     pub(super) held: Option<DelayedDeletion>,
     pub(super) restless_since: Option<Instant>,
@@ -31,6 +34,7 @@ impl File {
             signature: found.signature.clone(),
             hash: blake3::hash(b""),
             contents: ManifestContents::default(),
+            set_aside: None,
             held: None,
             restless_since: None,
             is_indexed: false,

@@ -82,5 +82,7 @@ impl fmt::Display for Problem {
 #[allow(clippy::unwrap_used)]
 mod known_changes_tests;
 #[cfg(test)]
+mod restart_tests;
+#[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use holdfast_api::fault::{Class, Fault};
-use holdfast_api::object::Source;
+use holdfast_api::object::{Object, Source};
 use holdfast_engine::engine::Event;
 use holdfast_graph::ObjectKey;
 use holdfast_kubernetes::watching::DeletionGuard;
@@ -331,6 +331,7 @@ impl Manifests {
                 let hash = loaded.hash;
                 let new = loaded.contents(&found.name, self.kept);
                 let new = self.doubt_emptied(&found.name, last.as_ref(), new);
+                let (new, set_aside) = self.set_aside(&found.name, last.as_ref(), new);
                 let in_place = last.as_ref().is_some_and(|last| last.signature.is_same_file(&found.signature));
                 let before = last.map(|last| last.everything().cloned().collect()).unwrap_or_default();
                 let held = (in_place && self.guard.is_on())
@@ -342,6 +343,7 @@ impl Manifests {
                     signature: found.signature.clone(),
                     hash,
                     contents: merge(before, new),
+                    set_aside,
                     held,
                     restless_since: young.then(Instant::now),
                     is_indexed: false,
@@ -390,6 +392,24 @@ impl Manifests {
              the file to delete them"
         );
         ManifestContents { problems: vec![Problem::of_file(name.clone(), message)], complete: false, ..new }
+    }
+
+    /// Sets the objects of a file aside that does not parse and was read by an earlier run: the stored versions stay in
+    /// use until it parses, as the versions that were read last do without a restart.
+    fn set_aside(
+        &self,
+        name: &Arc<str>,
+        last: Option<&File>,
+        new: ManifestContents,
+    ) -> (ManifestContents, Option<Vec<Arc<ManifestEntry>>>) {
+        let is_known = || self.incarnations.read_from(|file| file == &**name).next().is_some();
+        let is_first = self.first && self.readings == Readings::Repeated;
+        let applies = last.map_or_else(|| is_first && is_known(), |last| last.set_aside.is_some());
+        if new.complete || !applies {
+            return (new, None);
+        }
+        let ManifestContents { entries, .. } = new;
+        (ManifestContents { entries: Vec::new(), ..new }, Some(entries))
     }
 
     /// Takes the deleted objects, in order. If too many objects are missing, they are kept for [`MISSING_HELD`], since a
@@ -505,9 +525,21 @@ impl Manifests {
         if self.first {
             let unread = self.incarnations.read_from(&is_uncertain).filter(|(key, _)| self.defined(key).is_none());
             self.unread = unread.map(|(key, file)| (key, file.into())).collect();
+            let files = self.notable.iter().filter_map(|place| self.files.get(place));
+            let set_aside: Vec<Arc<ManifestEntry>> =
+                files.flat_map(|file| file.set_aside.iter().flatten()).cloned().collect();
+            let set_aside: BTreeMap<&ObjectKey, &Arc<ManifestEntry>> =
+                set_aside.iter().rev().map(|entry| (&entry.key, entry)).collect();
             for (key, file) in &self.unread {
-                reading.places.push((key.clone(), Some(Source { file: file.clone(), line: 1 })));
-                reading.events.push(Event::Unread(key.clone(), format!("{file} cannot be read")));
+                let here = set_aside.get(key).copied();
+                let start = || Source { file: file.clone(), line: 1 };
+                let why = format!("{file} cannot be read");
+                reading.places.push((key.clone(), Some(here.map_or_else(start, |entry| entry.source.clone()))));
+                let readable = here.and_then(|entry| Some((identified(entry, &mut self.incarnations)?, entry)));
+                reading.events.push(match readable {
+                    Some((object, entry)) => Event::Uncertain(object, entry.faults.clone(), why),
+                    None => Event::Unread(key.clone(), why),
+                });
             }
             return;
         }
@@ -541,20 +573,23 @@ impl Manifests {
             );
             faults.push(Fault::new(&entry.key, Class::Ignored, "", "DuplicateDefinition", message));
         }
-        let identity = self.incarnations.meet(entry);
-        match &entry.object {
-            Some(object) => {
-                let mut object = object.clone();
-                if object.metadata.uid.is_empty() {
-                    object.metadata.uid = identity.uid;
-                }
-                if object.metadata.generation == 0 {
-                    object.metadata.generation = identity.generation;
-                }
-                object.metadata.incarnation = identity.incarnation;
-                Event::Applied(Box::new(object), faults)
-            }
+        match identified(entry, &mut self.incarnations) {
+            Some(object) => Event::Applied(object, faults),
             None => Event::Unusable(entry.key.clone(), faults),
         }
     }
+}
+
+/// Returns the object of an entry with its identity; `None` if it is unusable.
+fn identified(entry: &ManifestEntry, incarnations: &mut Incarnations) -> Option<Box<Object>> {
+    let identity = incarnations.meet(entry);
+    let mut object = entry.object.clone()?;
+    if object.metadata.uid.is_empty() {
+        object.metadata.uid = identity.uid;
+    }
+    if object.metadata.generation == 0 {
+        object.metadata.generation = identity.generation;
+    }
+    object.metadata.incarnation = identity.incarnation;
+    Some(Box::new(object))
 }

@@ -16,13 +16,13 @@ use super::{Incarnations, ManifestReading, Manifests, Problem, Readings, Root};
 use crate::admin::input_metrics::Pulse;
 
 /// A folder of manifests, and another one for data.
-struct ManifestFolder {
+pub(super) struct ManifestFolder {
     manifests: TempDir,
     data: TempDir,
 }
 
 impl ManifestFolder {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { manifests: tempfile::tempdir().unwrap(), data: tempfile::tempdir().unwrap() }
     }
 
@@ -31,14 +31,14 @@ impl ManifestFolder {
     }
 
     /// Writes a file with an old modification time.
-    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+    pub(super) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, content).unwrap();
         rest(&path);
     }
 
-    fn open(&self) -> Manifests {
+    pub(super) fn open(&self) -> Manifests {
         let incarnations = Incarnations::open(self.data.path()).unwrap();
         Manifests::new(vec![Root { path: self.manifests.path().into() }], incarnations, Readings::Repeated)
     }
@@ -50,24 +50,26 @@ fn rest(path: &Path) {
     fs::File::options().append(true).open(path).unwrap().set_modified(then).unwrap();
 }
 
-fn class(name: &str) -> String {
+pub(super) fn class(name: &str) -> String {
     described(name, "one")
 }
 
 /// A GatewayClass with this description in its spec.
-fn described(name: &str, description: &str) -> String {
+pub(super) fn described(name: &str, description: &str) -> String {
     format!(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {{name: {name}}}\n\
          spec: {{controllerName: example.com/c, description: {description}}}\n"
     )
 }
 
-/// `+name`, `!name` and `-name` for objects that were applied, are unusable, and were deleted.
-fn events(reading: &ManifestReading) -> Vec<String> {
+/// `+name`, `!name`, `-name`, `?name` and `~name` for objects that were applied, are unusable, were deleted, are unread,
+/// and are uncertain.
+pub(super) fn events(reading: &ManifestReading) -> Vec<String> {
     let short = |event: &Event| match event {
         Event::Applied(object, _) => format!("+{}", object.key.name),
         Event::Unusable(key, _) => format!("!{}", key.name),
         Event::Unread(key, _) => format!("?{}", key.name),
+        Event::Uncertain(object, ..) => format!("~{}", object.key.name),
         Event::Deleted(key) => format!("-{}", key.name),
         _ => "?".into(),
     };
@@ -153,10 +155,10 @@ fn a_file_that_does_not_parse_at_the_start_is_no_deletion() {
     fs::remove_file(folder.path("c.yaml")).unwrap();
     let mut manifests = folder.open();
     let reading = manifests.read();
-    assert_eq!(events(&reading), ["?a", "?d", "+b"], "c was deleted");
+    assert_eq!(events(&reading), ["?a", "~b", "?d"], "c was deleted");
     manifests.save();
     let mut manifests = folder.open();
-    assert_eq!(events(&manifests.read()), ["?a", "?d", "+b"], "nor is a second start one");
+    assert_eq!(events(&manifests.read()), ["?a", "~b", "?d"], "nor is a second start one");
     assert_eq!(events(&manifests.read()), [""; 0]);
 
     folder.write("a.yaml", class("a"));
@@ -278,7 +280,7 @@ fn of_two_definitions_the_first_by_path_counts_and_both_positions_are_reported()
 }
 
 /// Reads, and saves which objects exist.
-fn read_and_save(manifests: &mut Manifests) -> ManifestReading {
+pub(super) fn read_and_save(manifests: &mut Manifests) -> ManifestReading {
     let reading = manifests.read();
     manifests.save();
     reading

@@ -3,9 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use holdfast_api::apis::closed_document::without_credentials;
+use holdfast_api::apis::document;
 use holdfast_api::object::Object;
 use holdfast_graph::ObjectKey;
+use holdfast_store::StoredObject;
 use holdfast_store::record::VERSIONS_KEPT;
+
+use crate::context::step_inputs::StepInputs;
 
 /// A version that was proven good.
 #[derive(Clone, Debug)]
@@ -55,4 +60,14 @@ impl LastValid {
     pub fn iter(&self) -> impl Iterator<Item = &Version> {
         self.versions.values().flat_map(|versions| versions.iter().rev())
     }
+}
+
+/// Returns a last valid version as it is stored. Without a key, an object with credentials is stored without them, so that
+/// it can be closed after a restart.
+pub(crate) fn to_store(object: &Object, since: i64, inputs: &StepInputs<'_>) -> Option<StoredObject> {
+    let stored = document::stored(object, since)?;
+    if stored.sensitive && !inputs.settings.fallback.stores_credentials {
+        return without_credentials(object, since).or(Some(stored));
+    }
+    Some(stored)
 }

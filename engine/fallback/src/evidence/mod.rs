@@ -32,7 +32,7 @@ use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 
 use self::accepted_by::AcceptedBy;
 use self::forms::{Form, RouteForms, proven_with};
-use self::last_valid::LastValid;
+use self::last_valid::{LastValid, to_store};
 use self::listener_forms::ListenerForms;
 use self::promotion::Promotion;
 use self::proof::Proof;
@@ -129,7 +129,7 @@ impl Evidence {
         }
         let now = inputs.now();
         let object = inputs.objects.get(key).filter(|object| self.last_valid.promote(object, now))?;
-        let stored = holdfast_api::apis::document::stored(object, now)?;
+        let stored = to_store(object, now, inputs)?;
         Some(Change::Promote(id.stored(), stored))
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
+use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
 use holdfast_envoy::refusal::{self, RefusalClass};
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Origins, Verdict};
@@ -153,6 +154,11 @@ impl RestoredScope {
     /// Returns the newest version of an object.
     pub fn last_valid(&self, key: &ObjectKey) -> Option<ObjectVersion> {
         self.versions.iter().rev().filter(|version| version.key() == key).find_map(RestoredVersion::version)
+    }
+
+    /// Returns an object with credentials that were not stored, in the form that closes its requests.
+    pub(crate) fn closed(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.versions.iter().rev().filter(|version| version.key() == key).find_map(RestoredVersion::closed)
     }
 
     /// Restores the state into an empty scope. Deleted objects are removed.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use holdfast_api::apis::document;
+use holdfast_api::apis::{closed_document, document};
 use holdfast_api::object::Object;
 use holdfast_graph::ObjectKey;
 use holdfast_store::StoredObject;
@@ -44,6 +44,14 @@ impl RestoredVersion {
                 Some(Version { object: Arc::new(document::restored(stored)?), since: stored.since })
             }
             Self::Known(version) => Some(version.clone()),
+        }
+    }
+
+    /// Returns an object with credentials that were not stored, in the form that closes its requests.
+    pub(crate) fn closed(&self) -> Option<Arc<Object>> {
+        match self {
+            Self::Stored(stored) => Some(Arc::new(closed_document::closed(stored)?)),
+            Self::Known(_) => None,
         }
     }
 

@@ -10,6 +10,7 @@ use crate::attribution::search::SILENCE;
 use crate::attribution::verdicts::edited;
 use crate::context::next::Next;
 use crate::context::step_inputs::StepInputs;
+use crate::evidence::last_valid::to_store;
 use crate::rollout::Stage;
 use crate::scope::event::{Event, Role};
 
@@ -109,7 +110,7 @@ impl FallbackScopes {
             for version in first.evidence.last_valid.iter() {
                 scope.evidence.last_valid.promote(&version.object, version.since);
                 // Followers derive the same plan from it.
-                if let Some(stored) = holdfast_api::apis::document::stored(&version.object, version.since) {
+                if let Some(stored) = to_store(&version.object, version.since, inputs) {
                     let promoted = Change::Promote(scope.id.stored(), stored);
                     scope.records.record(promoted);
                 }

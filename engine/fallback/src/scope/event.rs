@@ -37,6 +37,9 @@ pub enum Event {
     Unusable(ObjectKey, Vec<Fault>),
     /// An object of an earlier run cannot be read now; its stored version stays in use.
     Unread(ObjectKey, String),
+    /// An object in a file that does not parse, from which an earlier run read it; with the reason. The stored version
+    /// stays in use; without one, this version is used.
+    Uncertain(Box<Object>, Vec<Fault>, String),
     /// An object was deleted.
     Deleted(ObjectKey),
     /// An Envoy opened a stream; whether it reports resources that it received before.
@@ -72,7 +75,7 @@ impl Event {
     /// Returns the object that the event is about.
     pub fn object(&self) -> Option<&ObjectKey> {
         match self {
-            Self::Applied(object, _) => Some(&object.key),
+            Self::Applied(object, _) | Self::Uncertain(object, ..) => Some(&object.key),
             Self::Unusable(key, _) | Self::Unread(key, _) | Self::Deleted(key) => Some(key),
             _ => None,
         }

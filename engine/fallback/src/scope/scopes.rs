@@ -98,6 +98,11 @@ impl FallbackScopes {
         scopes.chain(stored).max_by_key(|version| version.since).map(|version| version.object)
     }
 
+    /// Returns an object with credentials that an earlier run did not store, in the form that closes its requests.
+    pub fn closed(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.restored.values().flatten().find_map(|restored| restored.closed(key))
+    }
+
     /// Restores the stored state of an earlier run. Envoys without a configuration are offered it until all objects are
     /// known.
     pub fn restore(&mut self, restored: Restored) -> Vec<Action> {

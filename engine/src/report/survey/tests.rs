@@ -104,6 +104,10 @@ impl Scene {
     /// Returns another run with the same objects, one hour later: it has the stored state of this run, and its Envoys
     /// have no configuration.
     fn restarted(&self, objects: &str) -> Self {
+        self.restarted_with(testing::events(objects))
+    }
+
+    fn restarted_with(&self, events: Vec<Event>) -> Self {
         let settings = self.engine.settings().clone();
         let mut scene = Self {
             engine: Engine::new(settings),
@@ -113,7 +117,7 @@ impl Scene {
         };
         let restored = holdfast_fallback::restore::restore(&self.store).unwrap().0;
         scene.handle(vec![Event::Restored(Box::new(restored))]);
-        scene.handle(testing::events(objects));
+        scene.handle(events);
         envoys().into_iter().for_each(|envoy| scene.connect(envoy));
         scene
     }
@@ -541,4 +545,29 @@ fn a_rule_without_a_backend_in_a_last_valid_version_is_on_the_page() {
     let replaced = &page["replacedObjects"][0];
     assert_eq!((&replaced["section"], &replaced["response"]), (&json!("rules[0]"), &json!(500)), "{page:#}");
     assert_eq!(page["replacedObjects"].as_array().unwrap().len(), 1, "{page:#}");
+}
+
+#[test]
+fn objects_of_a_file_that_does_not_parse_stay_as_stored() {
+    let scene = Scene::new(last_valid(), envoys());
+    let in_the_file = |yaml: &str| -> Vec<Event> {
+        let uncertain = |event| match event {
+            Event::Applied(object, faults) => Event::Uncertain(object, faults, "a.yaml cannot be read".to_owned()),
+            other => other,
+        };
+        testing::events(yaml).into_iter().map(uncertain).collect()
+    };
+    let mut events = testing::events(BASE);
+    let grant = "apiVersion: gateway.networking.k8s.io/v1beta1\nkind: ReferenceGrant\n\
+                 metadata: {name: grant, namespace: shop}\nspec: {from: [], to: []}\n";
+    events.extend(in_the_file(&format!("{}---\n{grant}", route(5, &exact("/edited")))));
+    let again = scene.restarted_with(events);
+    let key = |kind: &str, name: &str| ObjectKey::new("gateway.networking.k8s.io", kind, "shop", name);
+    let (edited, new) = (key("HTTPRoute", "cart"), key("ReferenceGrant", "grant"));
+    let generation = |key: &ObjectKey| again.engine.objects().get(key).map(|object| object.metadata.generation);
+    assert_eq!((generation(&edited), generation(&new)), (Some(4), Some(0)), "only the one without a stored version");
+    let faults: Vec<String> = again.engine.faults().iter().map(|fault| fault.message.to_string()).collect();
+    for part in ["stays in use", "used as the file has it now"] {
+        assert!(faults.iter().any(|message| message.contains(part)), "{faults:?}");
+    }
 }

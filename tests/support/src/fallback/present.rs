@@ -33,6 +33,7 @@ impl Present {
                 events.retain(|event| matches!(event, Event::Applied(object, _) if is_kept(&object.body)));
                 events.push(event.clone());
             }
+            Event::Uncertain(object, ..) => self.0.entry(object.key.clone()).or_default().push(event.clone()),
             Event::Unread(key, _) => self.0.entry(key.clone()).or_default().push(event.clone()),
             Event::Deleted(key) => {
                 self.0.remove(key);
