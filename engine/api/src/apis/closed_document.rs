@@ -78,6 +78,7 @@ fn closed_policy<T>(policy: &Policy<T>) -> Policy<T> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use serde_json::json;
 
