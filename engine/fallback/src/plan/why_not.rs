@@ -18,7 +18,7 @@ pub enum WhyNot {
     Annotation,
     /// The maximum age is reached.
     TooOld,
-    /// The desired version references an object that does not exist.
+    /// The desired version references an object that does not exist or is not valid.
     Awaits(String),
     /// The desired version cannot be read, and may be stricter.
     MayBeStricter,
@@ -79,7 +79,7 @@ impl fmt::Display for WhyNot {
                 "no last valid version is served instead: the object has been broken for longer than --max-backfill-age",
             ),
             WhyNot::Awaits(what) => {
-                write!(f, "no last valid version is served instead: an object must exist first: {what}")
+                write!(f, "no last valid version is served instead: what the object references must be valid first: {what}")
             }
             WhyNot::MayBeStricter => f.write_str(
                 "no last valid version is served instead: the object cannot be read, and may be stricter than before",

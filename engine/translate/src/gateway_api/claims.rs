@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use holdfast_api::apis::gateway::gateway::LISTENERS_MAX;
 use holdfast_api::apis::gateway::references::ParentRef;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Object;
@@ -243,7 +244,11 @@ fn attach(
         .filter(|listener| reference.port.is_none_or(|port| port == listener.declared_port))
         .collect();
     if named.is_empty() {
-        return Err(("NoMatchingParent", format!("{parent_name} has no listener with this name and port")));
+        let beyond = match plan.of(None).count() >= LISTENERS_MAX && set.is_none() {
+            true => format!(" among the first {LISTENERS_MAX}, which are served"),
+            false => String::new(),
+        };
+        return Err(("NoMatchingParent", format!("{parent_name} has no listener with this name and port{beyond}")));
     }
     let allowed: Vec<&ListenerPlan> = named
         .into_iter()

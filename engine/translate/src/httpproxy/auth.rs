@@ -111,16 +111,12 @@ fn server(key: &ObjectKey, written: &AuthorizationServer, reader: &mut Reader<'_
     let name = reference.name.as_deref().unwrap_or_default();
     let service = scheme::extension_key(namespace.unwrap_or(&key.namespace), name);
     reader.edge(key, HOST, &service, Role::Requires);
-    let found = extension::read(&service, reader);
-    let Some((group, response)) = found.and_then(|extension| Some((extension.group?, extension.response))) else {
+    let (group, response) = extension::resolve(&service, reader).map_err(|why| {
         let named = service.namespaced_name();
-        let message = format!(
-            "Spec.Virtualhost.Authorization.ServiceRef extension service {named:?} {}",
-            reader.unfound(&service)
-        );
+        let message = format!("Spec.Virtualhost.Authorization.ServiceRef extension service {named:?} {why}");
         let wrong = Wrong::new("authorization.extensionRef", "ExtensionServiceNotFound", message);
-        return Err(Wrong { class: Class::Referential, cause: Some(Box::new(service)), ..wrong });
-    };
+        Wrong { class: Class::Referential, cause: Some(Box::new(service.clone())), ..wrong }
+    })?;
     let limit = timeouts::limit(written.response_timeout.as_deref()).map_err(|fault| {
         let message = format!("Spec.Virtualhost.Authorization.ResponseTimeout is invalid: {fault}");
         Wrong::new("authorization.responseTimeout", "AuthResponseTimeoutInvalid", message)

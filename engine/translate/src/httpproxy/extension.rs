@@ -103,6 +103,15 @@ pub(crate) fn read(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Extension
     Some(Extension { group, response, findings })
 }
 
+/// Returns the cluster of an ExtensionService and its timeout of a response; in other cases the reason, as the end of a
+/// sentence about the ExtensionService.
+pub(super) fn resolve(key: &ObjectKey, reader: &mut Reader<'_>) -> Result<(Arc<Group>, Limit), String> {
+    let Some(extension) = read(key, reader) else { return Err(reader.unfound(key).to_owned()) };
+    let first = extension.findings.iter().find(|finding| finding.level != Level::Warning);
+    let why = first.map_or("has no services", |finding| &*finding.message);
+    extension.group.map(|group| (group, extension.response)).ok_or_else(|| format!("has an error: {why}"))
+}
+
 /// Reads the client certificate that the server gets.
 fn client(key: &ObjectKey, reader: &mut Reader<'_>, findings: &mut Vec<Finding>) -> Option<ObjectKey> {
     client::read(key, "", reader).unwrap_or_else(|no| {

@@ -91,12 +91,10 @@ fn service(
         return Err(LimitFault { class: Class::Referential, message: message.into(), cause: None });
     };
     reader.edge(owner, section, &set.service, Role::Requires);
-    let found = extension::read(&set.service, reader);
-    let Some((group, response)) = found.and_then(|extension| Some((extension.group?, extension.response))) else {
-        let (name, unfound) = (set.service.namespaced_name(), reader.unfound(&set.service));
-        let message = format!("rate limit service: extension service {name:?} {unfound}");
-        return Err(LimitFault { class: Class::Referential, message, cause: Some(set.service.clone()) });
-    };
+    let (group, response) = extension::resolve(&set.service, reader).map_err(|why| {
+        let message = format!("rate limit service: extension service {:?} {why}", set.service.namespaced_name());
+        LimitFault { class: Class::Referential, message, cause: Some(set.service.clone()) }
+    })?;
     let timeout = match response {
         Limit::After(limit) => limit,
         Limit::Default | Limit::Off => set.timeout,
