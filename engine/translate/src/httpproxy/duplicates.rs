@@ -56,9 +56,5 @@ pub fn judge(leaves: Vec<Leaf>, is_claimed: impl Fn(&Leaf) -> bool) -> (Vec<Leaf
 
 /// Returns a leaf, as in `routes[0] of HTTPProxy shop/root`.
 fn described(leaf: &Leaf) -> String {
-    let section = match leaf.what {
-        What::Route { index, .. } => ObjectSection::ProxyRoute(index),
-        What::Include { index, .. } => ObjectSection::Include(index),
-    };
-    format!("{section} of HTTPProxy {}", leaf.owner.namespaced_name())
+    format!("{} of HTTPProxy {}", leaf.what.section(), leaf.owner.namespaced_name())
 }

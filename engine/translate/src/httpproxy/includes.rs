@@ -1,17 +1,20 @@
 //! Include trees: from a root to its routes, depth first, includes before the routes of a proxy.
 
+mod admission;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::contour::GROUP;
 use holdfast_api::apis::contour::condition::MatchCondition;
-use holdfast_api::apis::contour::http_proxy::{HttpProxy, ProxyEntry};
+use holdfast_api::apis::contour::http_proxy::{HttpProxy, INCLUDES_MAX, ProxyEntry, ROUTES_MAX};
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::section::ObjectSection;
 use holdfast_check::re2::Regexes;
 use holdfast_graph::ObjectKey;
 
+use self::admission::Place;
 use super::budgets::Budgets;
 use super::conditions::{Conditions, Inherited};
 use super::order::RouteOrigin;
@@ -20,6 +23,7 @@ use crate::outcome::finding::{Finding, NOT_READABLE};
 /// Maximum depth of includes.
 pub const DEPTH_MAX: usize = 64;
 /// Maximum number of routes of one root, including those of its includes; a route that is included twice counts twice.
+/// Includes that exceed it are closed.
 pub const LEAVES_MAX: usize = 20_000;
 /// Maximum number of includes that are followed for one root.
 pub(crate) const VISITS_MAX: usize = 20_000;
@@ -34,6 +38,13 @@ pub enum What {
         /// Reason why the route cannot be served, if its conditions are the reason.
         broken: Option<Arc<str>>,
     },
+    /// A whole HTTPProxy with unknown requests.
+    Closed {
+        /// The section at fault.
+        section: ObjectSection<'static>,
+        /// The reason.
+        why: Arc<str>,
+    },
     /// An include without a usable target.
     Include {
         /// Index in `spec.includes`.
@@ -43,6 +54,17 @@ pub enum What {
         /// Class of the fault: invalid or referential.
         class: Class,
     },
+}
+
+impl What {
+    /// Returns the section of the owner that a leaf is from. The entries of a list over its limit are one section.
+    pub fn section(&self) -> ObjectSection<'static> {
+        match self {
+            What::Route { index, .. } => ObjectSection::ProxyRoute((*index).min(ROUTES_MAX)),
+            What::Closed { section, .. } => *section,
+            What::Include { index, .. } => ObjectSection::Include((*index).min(INCLUDES_MAX)),
+        }
+    }
 }
 
 /// A route at the end of a chain of includes.
@@ -74,7 +96,6 @@ pub struct Tree {
     /// Includes: including HTTPProxy, index of the include, included HTTPProxy.
     pub includes: BTreeSet<(ObjectKey, usize, ObjectKey)>,
     visits: BTreeMap<ObjectKey, usize>,
-    followed: usize,
 }
 
 /// Returns the key of an HTTPProxy.
@@ -88,7 +109,8 @@ pub type FindProxy<'a> = dyn FnMut(&ObjectKey) -> Result<Arc<HttpProxy>, &'stati
 /// Reads a tree from its root, within the remaining budgets; `find` returns the HTTPProxies that may be included.
 pub fn read(root: &ObjectKey, proxy: &Arc<HttpProxy>, budgets: &mut Budgets, find: &mut FindProxy<'_>) -> Tree {
     let mut tree = Tree::default();
-    let mut walk = Walk { tree: &mut tree, budgets, find, chain: Vec::new() };
+    let unadmitted = admission::unadmitted(root, proxy, find);
+    let mut walk = Walk { tree: &mut tree, budgets, find, unadmitted, chain: Vec::new(), place: Vec::new() };
     walk.visit(root, proxy, &Inherited::default());
     tree
 }
@@ -97,7 +119,10 @@ struct Walk<'a> {
     tree: &'a mut Tree,
     budgets: &'a mut Budgets,
     find: &'a mut FindProxy<'a>,
+    unadmitted: BTreeSet<Place>,
     chain: Vec<ObjectKey>,
+    /// The includes that lead to the visited HTTPProxy.
+    place: Place,
 }
 
 impl Walk<'_> {
@@ -107,29 +132,50 @@ impl Walk<'_> {
         let instance = *times;
         *times += 1;
         let regexes = self.budgets.of(&self.chain, key);
+        let ancestors: Arc<[ObjectKey]> = self.chain.as_slice().into();
+        if let Some((section, why)) = self.closing(key, proxy) {
+            // The placeholder precedes all broader routes: the conditions of the includes are all that is known.
+            for (conditions, _) in inherited.salvaged(&[], &regexes) {
+                let (owner, what) = (key.clone(), What::Closed { section, why: why.clone() });
+                let (origin, ancestors) = (RouteOrigin::Placeholder, ancestors.clone());
+                self.tree.leaves.push(Leaf { owner, what, conditions, origin, ancestors, instance });
+            }
+            return;
+        }
         self.chain.push(key.clone());
         for index in 0..proxy.includes.len() {
+            self.place.push(index);
             self.include(key, proxy, index, inherited, instance, &regexes);
+            self.place.pop();
         }
         self.chain.pop();
-        let ancestors: Arc<[ObjectKey]> = self.chain.as_slice().into();
         for (index, entry) in proxy.routes.iter().enumerate() {
             let (matches, broken) = self.route(key, index, entry, inherited, &regexes);
             for (conditions, origin) in matches {
                 let what = What::Route { index, broken: broken.clone() };
                 let (owner, ancestors) = (key.clone(), ancestors.clone());
-                self.push(Leaf { owner, what, conditions, origin, ancestors, instance });
+                self.tree.leaves.push(Leaf { owner, what, conditions, origin, ancestors, instance });
             }
         }
     }
 
-    fn push(&mut self, leaf: Leaf) {
-        if self.tree.leaves.len() < LEAVES_MAX {
-            self.tree.leaves.push(leaf);
-        } else if self.tree.leaves.len() == LEAVES_MAX {
-            let message = format!("more than {LEAVES_MAX} routes below one root; the rest is not served");
-            self.tree.findings.push(Finding::error(&leaf.owner, "spec.routes", "RouteError", "TooMany", message));
-        }
+    /// Returns the section for which a whole HTTPProxy is closed, with the error, which is reported.
+    fn closing(&mut self, key: &ObjectKey, proxy: &HttpProxy) -> Option<(ObjectSection<'static>, Arc<str>)> {
+        let (section, reason, why) = match proxy.closing_entry() {
+            Some((section, why)) => (section, NOT_READABLE, why.clone()),
+            None if self.place.is_empty() && self.unadmitted.contains(&self.place) => {
+                let why =
+                    format!("more than {LEAVES_MAX} routes below one root; all requests are answered with an error");
+                (ObjectSection::ProxyRoute(0), "TooMany", why.into())
+            }
+            None => return None,
+        };
+        let (kind, field) = match section {
+            ObjectSection::Include(_) => ("IncludeError", "spec.includes"),
+            _ => ("RouteError", "spec.routes"),
+        };
+        self.tree.findings.push(Finding::error(key, field, kind, reason, &*why));
+        Some((section, why))
     }
 
     fn route(
@@ -148,14 +194,12 @@ impl Walk<'_> {
         let (unusable, why) = match (read, why) {
             (Ok(conditions), None) => return (vec![(conditions, RouteOrigin::Written)], None),
             (_, Some(why)) => {
-                let found = Finding::error(
-                    key,
-                    format!("spec.{}", ObjectSection::ProxyRoute(index)),
-                    "RouteError",
-                    NOT_READABLE,
-                    &*why,
-                );
-                self.tree.findings.push(found);
+                // The error of the routes over the limit is one of the list.
+                let field = match index < ROUTES_MAX {
+                    true => format!("spec.{}", ObjectSection::ProxyRoute(index)),
+                    false => "spec.routes".to_owned(),
+                };
+                self.note(Finding::error(key, field, "RouteError", NOT_READABLE, &*why));
                 (None, why)
             }
             (Err(unusable), None) => {
@@ -169,6 +213,13 @@ impl Walk<'_> {
             self.tree.findings.push(found);
         }
         (inherited.salvaged(written, regexes), Some(why))
+    }
+
+    /// Adds a finding, once for consecutive entries.
+    fn note(&mut self, found: Finding) {
+        if self.tree.findings.last() != Some(&found) {
+            self.tree.findings.push(found);
+        }
     }
 
     fn include(
@@ -185,7 +236,8 @@ impl Walk<'_> {
             Some(ProxyEntry::Decoded(include)) => include,
             Some(ProxyEntry::Broken { conditions, why, .. }) => {
                 let (conditions, why) = (conditions.clone(), why.clone());
-                self.tree.findings.push(Finding::error(key, field, "IncludeError", NOT_READABLE, &*why));
+                let field = if index < INCLUDES_MAX { field } else { "spec.includes".to_owned() };
+                self.note(Finding::error(key, field, "IncludeError", NOT_READABLE, &*why));
                 let below = inherited.narrowed(&conditions);
                 return self.nowhere(key, index, &below, why, Class::Invalid, (instance, regexes));
             }
@@ -212,15 +264,36 @@ impl Walk<'_> {
         let target = self::key(namespace.unwrap_or(&key.namespace), &include.name);
         self.tree.includes.insert((key.clone(), index, target.clone()));
         let found = match self.target(key, &field, &target) {
-            Ok(child) => {
-                self.tree.followed += 1;
-                return self.visit(&target, &child, &below);
+            Ok(_) if self.unadmitted.contains(&self.place) => {
+                return self.unfollowed(key, index, below, (instance, regexes));
             }
+            Ok(child) => return self.visit(&target, &child, &below),
             Err(found) => found,
         };
         let (message, class) = (found.message.as_str().into(), found.class);
         self.tree.findings.push(*found);
         self.nowhere(key, index, &[below], message, class, (instance, regexes));
+    }
+
+    /// Closes an include that exceeds the limit of its root. All such includes of an HTTPProxy are one section.
+    fn unfollowed(&mut self, key: &ObjectKey, index: usize, below: Inherited, (instance, regexes): (usize, &Regexes)) {
+        let Some((_, includer)) = self.place.split_last() else { return };
+        let place = |index: usize| -> Place { includer.iter().copied().chain([index]).collect() };
+        let all = self.unadmitted.range(place(0)..=place(usize::MAX)).filter(|one| one.len() == self.place.len());
+        let mut all = all.filter_map(|one| one.last());
+        let first = all.next().copied().unwrap_or(index);
+        let which = match all.next_back() {
+            Some(last) => {
+                let count = all.count() + 2;
+                format!("{count} includes from includes[{first}] to includes[{last}] are")
+            }
+            None => format!("includes[{first}] is"),
+        };
+        let message =
+            format!("{which} closed: the root would have more than {LEAVES_MAX} routes or {VISITS_MAX} includes");
+        let field = format!("spec.{}", ObjectSection::Include(first));
+        self.note(Finding::error(key, field, "IncludeError", "TooMany", &*message));
+        self.nowhere(key, first, &[below], message.into(), Class::Invalid, (instance, regexes));
     }
 
     /// Returns the HTTPProxy that an include references.
@@ -252,10 +325,8 @@ impl Walk<'_> {
             }
             return error("IncludeCreatesCycle", Class::Invalid, message);
         }
-        if self.chain.len() >= DEPTH_MAX || self.tree.followed >= VISITS_MAX {
-            let message =
-                format!("includes go deeper than {DEPTH_MAX}, or a root has more than {VISITS_MAX} of them: {name}");
-            return error("TooMany", Class::Invalid, message);
+        if self.chain.len() >= DEPTH_MAX {
+            return error("TooMany", Class::Invalid, format!("includes go deeper than {DEPTH_MAX}: {name}"));
         }
         Ok(child)
     }
@@ -274,7 +345,7 @@ impl Walk<'_> {
         for (conditions, origin) in below.iter().flat_map(|below| below.salvaged(&[], regexes)) {
             let what = What::Include { index, message: message.clone(), class };
             let (owner, ancestors) = (key.clone(), ancestors.clone());
-            self.push(Leaf { owner, what, conditions, origin, ancestors, instance });
+            self.tree.leaves.push(Leaf { owner, what, conditions, origin, ancestors, instance });
         }
     }
 }

@@ -190,7 +190,7 @@ impl Routes<'_> {
     ) -> Vec<Result<Made, RouteFailure>> {
         let mut all = Vec::with_capacity(leaves.len());
         for leaf in leaves {
-            let section = section(leaf);
+            let section = leaf.what.section().to_string();
             let made = self.readable(leaf, &section).and_then(|route| {
                 let regexes = budgets.of(&leaf.ancestors, &leaf.owner);
                 let unit = Unit { leaf, section: &section, regexes: &regexes };
@@ -207,6 +207,7 @@ impl Routes<'_> {
         match (&leaf.what, closing) {
             (_, Some(closing)) => Err(RouteFailure::Closed(closing.clone())),
             (What::Include { message, class, .. }, None) => Err(RouteFailure::Include(message.clone(), *class)),
+            (What::Closed { why, .. }, None) => Err(RouteFailure::Guarded(why.clone())),
             (What::Route { index, broken: Some(why) }, None) => {
                 let entry = entry(&leaf.owner, *index, self.objects);
                 // A protected route must not be replaced by a broader route, even if replacement is disabled.
@@ -344,13 +345,6 @@ fn has_expression(leaf: &Leaf, owner: &Object) -> bool {
     conditions.iter().any(|condition| condition.regex.as_ref().is_some_and(|pattern| !pattern.is_empty()))
 }
 
-fn section(leaf: &Leaf) -> String {
-    match leaf.what {
-        What::Route { index, .. } => ObjectSection::ProxyRoute(index).to_string(),
-        What::Include { index, .. } => ObjectSection::Include(index).to_string(),
-    }
-}
-
 /// Returns the match of a wildcard host for one label only; Envoy's own wildcard matches several labels.
 fn one_label(proxy: &HttpProxy) -> Option<NamedMatch> {
     let suffix = proxy.virtual_host.as_ref()?.fqdn.strip_prefix('*')?;
@@ -408,7 +402,7 @@ impl Host<'_> {
         plan: &mut RoutePlan,
     ) {
         let leaf = served.leaf;
-        let section = section(leaf);
+        let section = leaf.what.section().to_string();
         let implicit = served.origin == RouteOrigin::Implicit;
         let name = names::proxy_route(&leaf.owner, &section, leaf.instance, implicit);
         let mut matches = self.matches(served);

@@ -18,11 +18,15 @@ use crate::apis::decode::Found;
 use crate::apis::protection::readable;
 use crate::apis::{Body, typed};
 use crate::fault::at;
+use crate::section::ObjectSection;
 
 /// Number of routes of one HTTPProxy that are served.
 pub const ROUTES_MAX: usize = 1000;
 /// Number of includes of one HTTPProxy that are served.
 pub const INCLUDES_MAX: usize = 1000;
+/// Number of routes, and of includes, of one HTTPProxy beyond those limits that are closed at their own conditions; with
+/// more of them, the whole HTTPProxy is closed.
+pub const CLOSED_ENTRIES_MAX: usize = 1000;
 /// Number of conditions of one route or include that are served.
 pub const CONDITIONS_MAX: usize = 64;
 
@@ -63,6 +67,18 @@ impl HttpProxy {
     pub(in crate::apis) fn keep_conditions(&mut self, before: &Self) {
         ProxyEntry::keep_conditions(&mut self.routes, &before.routes);
         ProxyEntry::keep_conditions(&mut self.includes, &before.includes);
+    }
+
+    /// Returns the section and error of the entry for which the whole HTTPProxy is closed: its requests are unknown,
+    /// so that another route of the HTTPProxy might answer them.
+    pub fn closing_entry(&self) -> Option<(ObjectSection<'static>, &Arc<str>)> {
+        let route = self.routes.iter().enumerate().find_map(|(index, entry)| Some((index, entry.closes_object()?)));
+        let include =
+            || self.includes.iter().enumerate().find_map(|(index, entry)| Some((index, entry.closes_object()?)));
+        match route {
+            Some((index, why)) => Some((ObjectSection::ProxyRoute(index.min(ROUTES_MAX)), why)),
+            None => include().map(|(index, why)| (ObjectSection::Include(index.min(INCLUDES_MAX)), why)),
+        }
     }
 
     /// Returns whether the host or one of the routes restricts access.
@@ -108,6 +124,8 @@ pub enum ProxyEntry<T> {
         conditions: Vec<MatchCondition>,
         /// Whether a condition, or the list of conditions, cannot be read as a whole.
         is_lost: bool,
+        /// Whether the whole HTTPProxy is closed for this entry, which is over a limit and has unknown requests.
+        closes_object: bool,
         /// The error, in a sentence.
         why: Arc<str>,
         /// Of a route: the fields that protect it, and no other field; unset where these fields cannot be read.
@@ -143,8 +161,16 @@ impl<T: Conditional> ProxyEntry<T> {
         matches!(self, ProxyEntry::Broken { is_lost: true, .. })
     }
 
+    /// Returns the error of an entry for which the whole HTTPProxy is closed.
+    fn closes_object(&self) -> Option<&Arc<str>> {
+        match self {
+            ProxyEntry::Broken { closes_object: true, why, .. } => Some(why),
+            _ => None,
+        }
+    }
+
     /// Returns the conditions, as far as they can be read.
-    fn conditions(&self) -> &[MatchCondition] {
+    pub fn conditions(&self) -> &[MatchCondition] {
         match self {
             ProxyEntry::Decoded(entry) => entry.conditions(),
             ProxyEntry::Broken { conditions, .. } => conditions,
@@ -243,36 +269,69 @@ fn entries<T: DeserializeOwned + Clone>(
     max: usize,
     found: &mut Found,
 ) -> Vec<ProxyEntry<T>> {
-    // An entry that cannot be read at all might match any request, so the host is kept.
-    let nothing_known =
-        |why: String| ProxyEntry::Broken { conditions: Vec::new(), is_lost: true, why: why.into(), guards: None };
     let values = match value {
         None => return Vec::new(),
         Some(Value::Array(values)) => values,
         Some(_) => {
             found.invalid(field, "must be a list");
-            return vec![nothing_known(format!("{field}: must be a list"))];
+            // An entry that cannot be read at all might match any request, so the host is kept.
+            return vec![nothing_known(format!("{field}: must be a list").into(), false)];
         }
     };
-    let over = values.len() > max;
-    let each = values.into_iter().take(max).enumerate();
-    let mut entries: Vec<_> = each.map(|(index, value)| entry(&value, &at(field, index), found)).collect();
-    if over {
-        let why = format!("must have at most {max} entries; the rest is not served");
-        found.invalid(field, &why);
-        entries.push(nothing_known(format!("{field}: {why}")));
+    let closed_from = max + CLOSED_ENTRIES_MAX;
+    let over = (values.len() > max).then(|| over_the_limit(field, values.len(), max));
+    let why: Arc<str> = over.iter().map(|over| format!("{field}: {over}")).collect::<String>().into();
+    let each = values.iter().take(closed_from).enumerate();
+    let mut entries: Vec<_> = each
+        .map(|(index, value)| match index < max {
+            true => entry(value, &at(field, index), found),
+            false => closed(value, &why),
+        })
+        .collect();
+    if values.len() > closed_from {
+        entries.push(nothing_known(why, true));
+    }
+    if let Some(over) = over {
+        found.invalid(field, over);
     }
     entries
 }
 
+/// Returns the error of a list with too many entries.
+fn over_the_limit(field: &str, count: usize, max: usize) -> String {
+    let (name, all) = (field.trim_start_matches("spec."), max + CLOSED_ENTRIES_MAX);
+    let effect = match count - max {
+        _ if count > all => format!("with more than {all}, all requests of the HTTPProxy are answered with an error"),
+        1 => format!("requests of {name}[{max}] are answered with an error"),
+        _ => format!("requests of {name}[{max}] to {name}[{}] are answered with an error", count - 1),
+    };
+    format!("has {count} entries, at most {max} are allowed: {effect}")
+}
+
+fn nothing_known<T>(why: Arc<str>, closes_object: bool) -> ProxyEntry<T> {
+    ProxyEntry::Broken { conditions: Vec::new(), is_lost: true, closes_object, why, guards: None }
+}
+
+/// Returns an entry over the limit: it is not served, and its requests are answered at its own conditions.
+fn closed<T: DeserializeOwned>(value: &Value, why: &Arc<str>) -> ProxyEntry<T> {
+    let (conditions, is_lost) = (salvage(written_conditions(value)), has_lost_conditions::<T>(value));
+    let closes_object = is_lost && !conditions.iter().any(has_path);
+    ProxyEntry::Broken { conditions, is_lost, closes_object, why: why.clone(), guards: guards(value) }
+}
+
+fn written_conditions(entry: &Value) -> &[Value] {
+    entry.get("conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
 fn entry<T: DeserializeOwned + Clone>(value: &Value, field: &str, found: &mut Found) -> ProxyEntry<T> {
-    let written = value.get("conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let written = written_conditions(value);
     if written.len() > CONDITIONS_MAX {
         let why = format!("must have at most {CONDITIONS_MAX} conditions");
         found.invalid(format!("{field}.conditions"), &why);
         return ProxyEntry::Broken {
             conditions: salvage(written),
             is_lost: false,
+            closes_object: false,
             why: why.into(),
             guards: guards(value),
         };
@@ -283,6 +342,7 @@ fn entry<T: DeserializeOwned + Clone>(value: &Value, field: &str, found: &mut Fo
         None => ProxyEntry::Broken {
             conditions: salvage(written),
             is_lost: has_lost_conditions::<T>(value),
+            closes_object: false,
             why: found.why().into(),
             guards: guards(value),
         },

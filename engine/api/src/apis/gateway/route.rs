@@ -24,6 +24,9 @@ pub const RULES_MAX: usize = 16;
 pub const MATCHES_PER_RULE_MAX: usize = 64;
 /// Number of matches in all rules of one route together; the limit of the CRD.
 pub const MATCHES_MAX: usize = 128;
+/// Number of matches of one route in rules over those limits that are closed at their own match; with more of them, all
+/// rules of the route are closed.
+pub const CLOSED_MATCHES_MAX: usize = 1024;
 /// Number of hostnames of one HTTPRoute or GRPCRoute; the limit of the CRD.
 pub const HOSTNAMES_MAX: usize = 16;
 /// Number of parents of one route; the limit of the CRD.
@@ -96,6 +99,19 @@ impl<R: RouteRule> RuleEntry<R> {
         matches!(self, RuleEntry::Broken { is_lost: true, .. })
     }
 
+    /// Returns the rule with the same matches, and without anything that can be served.
+    fn closed(&self, why: &Arc<str>) -> Self {
+        RuleEntry::Broken {
+            name: self.name().map(Arc::from),
+            matches: self.matches(),
+            is_lost: self.is_lost(),
+            why: why.clone(),
+            guards: self.guards().cloned().map(Box::new),
+            backends: self.backends().to_vec(),
+            may_have_more: true,
+        }
+    }
+
     /// Returns the matches in JSON, as far as they can be read.
     fn matches(&self) -> Vec<Value> {
         match self {
@@ -138,20 +154,11 @@ impl<R: RouteRule> GatewayRoute<R> {
     /// Returns the route with the same claims and without any rule that can be served: its current content cannot be
     /// read. `why` is the error, in a sentence.
     pub(in crate::apis) fn closed(&self, why: &Arc<str>) -> Self {
-        let closed = |entry: &RuleEntry<R>| RuleEntry::Broken {
-            name: entry.name().map(Arc::from),
-            matches: entry.matches(),
-            is_lost: entry.is_lost(),
-            why: why.clone(),
-            guards: entry.guards().cloned().map(Box::new),
-            backends: entry.backends().to_vec(),
-            may_have_more: true,
-        };
         Self {
             parents: self.parents.clone(),
             uses_default_gateways: self.uses_default_gateways,
             hostnames: self.hostnames.clone(),
-            rules: self.rules.iter().map(closed).collect(),
+            rules: self.rules.iter().map(|rule| rule.closed(why)).collect(),
         }
     }
 
@@ -329,61 +336,90 @@ fn rules_of<R: RouteRule>(value: Option<Value>, found: &mut Found) -> Option<Vec
             return None;
         }
     };
-    let mut left = MATCHES_MAX;
-    let over = values.len() > RULES_MAX;
+    let mut left = Left { served: MATCHES_MAX, closed: CLOSED_MATCHES_MAX, is_over: false };
+    let over = values.len().saturating_sub(RULES_MAX);
     let mut rules = Vec::new();
     for (index, value) in values.into_iter().enumerate() {
         if index < RULES_MAX {
             rules.push(rule_of(value, &at("spec.rules", index), &mut left, found));
-        } else if left > 0 {
+        } else if !left.is_over {
             // The rule is not served, but its requests are answered: they must not fall to a broader rule.
-            let matches = first_matches(&value, &mut left);
-            rules.push(broken(&value, (matches, false), too_many_rules().into()));
+            let matches = closed_matches::<R>(&value, &mut left);
+            rules.push(broken(&value, matches, too_many_rules().into()));
         }
     }
-    let why = match (over, rules.is_empty()) {
-        (true, _) => too_many_rules(),
-        (false, true) => "must have at least one rule; omit the field for a rule that matches all requests".to_owned(),
-        (false, false) => {
-            rules.shrink_to_fit();
-            return Some(rules);
-        }
-    };
-    found.invalid("spec.rules", &why);
-    // An empty list has no field that protects; rules over the limit are not read.
-    let guards = if over { None } else { guards(&Value::Object(serde_json::Map::new())) };
-    let (matches, backends, may_have_more) = (Vec::new(), Vec::new(), over);
+    if over > 0 {
+        found.invalid("spec.rules", too_many_rules_in(RULES_MAX + over));
+    }
+    if left.is_over {
+        let why = format!(
+            "more than {CLOSED_MATCHES_MAX} matches are in rules over a limit, so that all requests of the route are \
+             answered with an error"
+        );
+        found.invalid("spec.rules", &why);
+        return Some(all_closed(&rules, &format!("spec.rules: {why}").into()));
+    }
+    if !rules.is_empty() {
+        rules.shrink_to_fit();
+        return Some(rules);
+    }
+    let why = "must have at least one rule; omit the field for a rule that matches all requests";
+    found.invalid("spec.rules", why);
+    // An empty list has no field that protects.
     rules.push(RuleEntry::Broken {
         name: None,
-        matches,
+        matches: Vec::new(),
         is_lost: false,
         why: why.into(),
-        guards,
-        backends,
-        may_have_more,
+        guards: guards(&Value::Object(serde_json::Map::new())),
+        backends: Vec::new(),
+        may_have_more: false,
     });
     Some(rules)
+}
+
+/// Numbers of matches that the remaining rules of a route may have.
+struct Left {
+    served: usize,
+    closed: usize,
+    /// Whether rules over a limit have more matches than can be closed one by one.
+    is_over: bool,
+}
+
+/// Closes all rules of a route of which some matches are not known: the last one covers all that no other route does.
+fn all_closed<R: RouteRule>(rules: &[RuleEntry<R>], why: &Arc<str>) -> Vec<RuleEntry<R>> {
+    let mut closed: Vec<RuleEntry<R>> = rules.iter().map(|rule| rule.closed(why)).collect();
+    if let Some(RuleEntry::Broken { matches, guards, .. }) = closed.last_mut() {
+        matches.push(Value::Null);
+        *guards = None;
+    }
+    closed
 }
 
 fn too_many_rules() -> String {
     format!("a route may have at most {RULES_MAX} rules; split the route")
 }
 
+/// Returns the error of a route with this number of rules.
+fn too_many_rules_in(count: usize) -> String {
+    let which = match count - 1 {
+        RULES_MAX => format!("rules[{RULES_MAX}]"),
+        last => format!("rules[{RULES_MAX}] to rules[{last}]"),
+    };
+    format!("{}: it has {count}, and requests of {which} are answered with an error", too_many_rules())
+}
+
 fn name_of(rule: &Value) -> Option<Arc<str>> {
     rule.get("name").and_then(Value::as_str).map(Arc::from)
 }
 
-/// Returns the matches of a rule up to the remaining number, and, where some are left out, one match that cannot be
-/// read.
-fn first_matches(rule: &Value, left: &mut usize) -> Vec<Value> {
-    let written = rule.get(MATCHES).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let most = MATCHES_PER_RULE_MAX.min(*left);
-    *left = left.saturating_sub(written.len().max(1));
-    let mut matches: Vec<Value> = written.iter().take(most).cloned().collect();
-    if matches.len() < written.len() {
-        matches.push(Value::Null);
-    }
-    matches
+/// Returns the matches of a rule over a limit, as [`readable_matches`]; none where the route has too many of them.
+fn closed_matches<R: RouteRule>(rule: &Value, left: &mut Left) -> (Vec<Value>, bool) {
+    let count = rule.get(MATCHES).and_then(Value::as_array).map_or(1, |written| written.len().max(1));
+    left.is_over |= count > left.closed;
+    left.served = left.served.saturating_sub(count);
+    left.closed = left.closed.saturating_sub(count);
+    if left.is_over { (Vec::new(), true) } else { readable_matches::<R>(rule) }
 }
 
 /// Returns the matches of a rule that does not decode, of which only some parts may be readable, and whether a part of
@@ -434,17 +470,17 @@ fn readable_backends(rule: &Value) -> (Vec<BackendRef>, bool) {
     (read, may_have_more)
 }
 
-fn rule_of<R: RouteRule>(value: Value, field: &str, left: &mut usize, found: &mut Found) -> RuleEntry<R> {
+fn rule_of<R: RouteRule>(value: Value, field: &str, left: &mut Left, found: &mut Found) -> RuleEntry<R> {
     let written = value.get(MATCHES).and_then(Value::as_array).map_or(1, Vec::len);
-    if written > MATCHES_PER_RULE_MAX || written > *left {
+    if written > MATCHES_PER_RULE_MAX || written > left.served {
         let why = format!(
             "{written} matches are too many: a rule may have {MATCHES_PER_RULE_MAX}, all rules of a route together \
              {MATCHES_MAX}; split the route"
         );
         found.invalid(format!("{field}.matches"), &why);
-        return broken(&value, (first_matches(&value, left), false), why.into());
+        return broken(&value, closed_matches::<R>(&value, left), why.into());
     }
-    *left -= written;
+    left.served -= written;
     match found.typed::<R>(field, &value) {
         // Cloning drops the spare capacity that decoding leaves in every list.
         Some(rule) => RuleEntry::Decoded(rule.clone()),

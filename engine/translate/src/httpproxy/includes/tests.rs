@@ -73,6 +73,7 @@ fn read_all(yaml: &str) -> (Vec<String>, Vec<String>) {
     let routes = served.iter().map(|served| {
         let what = match &served.leaf.what {
             What::Route { index, broken } => format!("{index}{}", if broken.is_some() { " broken" } else { "" }),
+            What::Closed { .. } => "closed".into(),
             What::Include { .. } => "502".into(),
         };
         let rewrite = served.replacement.as_ref().map(|new| format!(" to {new}")).unwrap_or_default();
@@ -419,4 +420,86 @@ fn the_order_is_the_same_however_routes_are_shuffled() {
         }
         assert_eq!(served(&routes), expected);
     }
+}
+
+/// Returns routes with the prefixes `/r0/`, `/r1/` …
+fn routes(count: usize) -> String {
+    (0..count).map(|index| format!("- conditions: [{{prefix: /r{index}/}}]\n")).collect()
+}
+
+#[test]
+fn routes_over_the_limit_are_closed_at_their_own_conditions() {
+    let yaml = format!(
+        "name: root\nvirtualhost: {{fqdn: example.com}}\nroutes:\n- conditions: [{{prefix: /}}]\n{}\
+         - conditions: [{{prefix: /admin}}]\n  ipDenyPolicy: [{{source: Peer, cidr: 127.0.0.0/8}}]\n",
+        routes(999)
+    );
+    let (served, found) = read_all(&yaml);
+    assert_eq!(served.len(), 1001);
+    assert!(served.contains(&"prefix: \"/admin\" -> root 1000 broken".to_owned()), "{served:?}");
+    let why = "root: RouteError/NotReadable: spec.routes: has 1001 entries, at most 1000 are allowed: requests of \
+               routes[1000] are answered with an error";
+    assert_eq!(found, [why]);
+}
+
+#[test]
+fn a_proxy_with_more_routes_than_can_be_closed_one_by_one_is_closed_below_its_include() {
+    let yaml = format!(
+        "name: root\nvirtualhost: {{fqdn: example.com}}\nincludes:\n- {{name: child, conditions: [{{prefix: /c}}]}}\n\
+         - {{name: other, conditions: [{{prefix: /o}}]}}\n---\nname: child\nroutes:\n{}\n---\nname: other\nroutes: [{{}}]\n",
+        routes(2001)
+    );
+    let (served, found) = read_all(&yaml);
+    assert_eq!(served, ["prefix: \"/o\" -> other 0", "prefix: \"/c\" -> child closed"]);
+    let why = "child: RouteError/NotReadable: spec.routes: has 2001 entries, at most 1000 are allowed: with more than \
+               2000, all requests of the HTTPProxy are answered with an error";
+    assert_eq!(found, [why]);
+}
+
+#[test]
+fn a_route_over_the_limit_with_an_unknown_path_closes_the_whole_proxy() {
+    let yaml = format!(
+        "name: root\nvirtualhost: {{fqdn: example.com}}\nroutes:\n{}- conditions: [{{prefx: /admin}}]\n",
+        routes(1000)
+    );
+    assert_eq!(read_all(&yaml).0, ["prefix: \"/\" -> root closed"]);
+}
+
+#[test]
+fn includes_over_the_limit_are_closed_at_their_own_conditions() {
+    let includes: String =
+        (0..1002).map(|index| format!("- {{name: child, conditions: [{{prefix: /i{index}/}}]}}\n")).collect();
+    let yaml = format!(
+        "name: root\nvirtualhost: {{fqdn: example.com}}\nroutes: [{{}}]\nincludes:\n{includes}---\nname: child\n\
+         routes: [{{}}]\n"
+    );
+    let (served, found) = read_all(&yaml);
+    assert_eq!(served.len(), 1003);
+    for closed in ["prefix: \"/i1000/\" -> root 502", "prefix: \"/i1001/\" -> root 502"] {
+        assert!(served.contains(&closed.to_owned()), "{closed}");
+    }
+    assert_eq!(found.len(), 1, "{found:?}");
+}
+
+#[test]
+fn a_child_with_many_routes_takes_none_from_its_sibling() {
+    let many: String =
+        (10..35).map(|index| format!("- {{name: many, conditions: [{{prefix: /k{index}}}]}}\n")).collect();
+    let yaml = format!(
+        "name: root\nvirtualhost: {{fqdn: example.com}}\nroutes: [{{}}]\nincludes:\n\
+         - {{name: a, conditions: [{{prefix: /a}}]}}\n- {{name: b, conditions: [{{prefix: /b}}]}}\n---\n\
+         name: a\nroutes: [{{}}]\nincludes:\n{many}---\n\
+         name: many\nroutes:\n{}---\n\
+         name: b\nincludes: [{{name: few, conditions: [{{prefix: /few}}]}}]\n---\n\
+         name: few\nroutes: [{{}}, {{conditions: [{{prefix: /admin}}]}}]\n",
+        routes(1000)
+    );
+    let (served, found) = read_all(&yaml);
+    assert!(served.len() <= LEAVES_MAX);
+    let count = |text: &str| served.iter().filter(|route| route.contains(text)).count();
+    assert_eq!((count("-> many"), count("-> a 502"), count("-> few"), count("-> root 0")), (19_000, 6, 2, 1));
+    assert!(served.contains(&"prefix: \"/a/k34\" -> a 502".to_owned()));
+    let why = "a: IncludeError/TooMany: 6 includes from includes[19] to includes[24] are closed: the root would have more \
+               than 20000 routes or 20000 includes";
+    assert_eq!(found, [why]);
 }
