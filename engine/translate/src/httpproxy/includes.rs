@@ -14,7 +14,7 @@ use holdfast_api::section::ObjectSection;
 use holdfast_check::re2::Regexes;
 use holdfast_graph::ObjectKey;
 
-use self::admission::Place;
+use self::admission::IncludePath;
 use super::budgets::Budgets;
 use super::conditions::{Conditions, Inherited};
 use super::order::RouteOrigin;
@@ -119,10 +119,10 @@ struct Walk<'a> {
     tree: &'a mut Tree,
     budgets: &'a mut Budgets,
     find: &'a mut FindProxy<'a>,
-    unadmitted: BTreeSet<Place>,
+    unadmitted: BTreeSet<IncludePath>,
     chain: Vec<ObjectKey>,
     /// The includes that lead to the visited HTTPProxy.
-    place: Place,
+    place: IncludePath,
 }
 
 impl Walk<'_> {
@@ -278,7 +278,7 @@ impl Walk<'_> {
     /// Closes an include that exceeds the limit of its root. All such includes of an HTTPProxy are one section.
     fn unfollowed(&mut self, key: &ObjectKey, index: usize, below: Inherited, (instance, regexes): (usize, &Regexes)) {
         let Some((_, includer)) = self.place.split_last() else { return };
-        let place = |index: usize| -> Place { includer.iter().copied().chain([index]).collect() };
+        let place = |index: usize| -> IncludePath { includer.iter().copied().chain([index]).collect() };
         let all = self.unadmitted.range(place(0)..=place(usize::MAX)).filter(|one| one.len() == self.place.len());
         let mut all = all.filter_map(|one| one.last());
         let first = all.next().copied().unwrap_or(index);

@@ -15,11 +15,11 @@ use holdfast_graph::ObjectKey;
 use super::{DEPTH_MAX, FindProxy, LEAVES_MAX, VISITS_MAX, key};
 
 /// The indexes of the includes that lead from a root to an HTTPProxy; empty for the root.
-pub(super) type Place = Vec<usize>;
+pub(super) type IncludePath = Vec<usize>;
 
 /// An include that may be followed.
 struct Pending {
-    place: Place,
+    place: IncludePath,
     /// The HTTPProxies from the root to the including one.
     chain: Arc<[ObjectKey]>,
     target: ObjectKey,
@@ -30,21 +30,21 @@ struct Admission<'a> {
     find: &'a mut FindProxy<'a>,
     leaves: usize,
     followed: usize,
-    unadmitted: BTreeSet<Place>,
+    unadmitted: BTreeSet<IncludePath>,
 }
 
 /// Returns the places of the includes that are not followed because of the number of routes and includes of the root;
 /// that of the root if its own routes are too many.
-pub(super) fn unadmitted(root: &ObjectKey, proxy: &HttpProxy, find: &mut FindProxy<'_>) -> BTreeSet<Place> {
+pub(super) fn unadmitted(root: &ObjectKey, proxy: &HttpProxy, find: &mut FindProxy<'_>) -> BTreeSet<IncludePath> {
     let own = leaves(proxy);
     if own > LEAVES_MAX {
-        return BTreeSet::from([Place::new()]);
+        return BTreeSet::from([IncludePath::new()]);
     }
     let mut admission = Admission { find, leaves: own, followed: 0, unadmitted: BTreeSet::new() };
     let chain: Arc<[ObjectKey]> = [root.clone()].into();
     // The includes that may be followed, below each include of the root.
     let mut pending: Vec<VecDeque<Pending>> =
-        below(&chain, &Place::new(), proxy).map(|include| VecDeque::from([include])).collect();
+        below(&chain, &IncludePath::new(), proxy).map(|include| VecDeque::from([include])).collect();
     let mut turns: BTreeSet<(usize, usize)> = (0..pending.len()).map(|group| (0, group)).collect();
     while let Some((used, group)) = turns.pop_first() {
         let Some(includes) = pending.get_mut(group) else { continue };
@@ -78,7 +78,7 @@ impl Admission<'_> {
 /// Returns the readable includes of an HTTPProxy.
 fn below<'a>(
     chain: &'a Arc<[ObjectKey]>,
-    place: &'a Place,
+    place: &'a IncludePath,
     proxy: &'a HttpProxy,
 ) -> impl Iterator<Item = Pending> + 'a {
     let is_closed = proxy.closing_entry().is_some();
