@@ -82,6 +82,16 @@ impl fmt::Display for ObjectSection<'_> {
     }
 }
 
+/// Returns the section of a field of the host of a root HTTPProxy.
+pub fn of_host(field: &str) -> String {
+    format!("{HOST}.{field}")
+}
+
+/// Returns whether a section is the host of a root HTTPProxy, or a field of it.
+pub fn is_of_host(section: &str) -> bool {
+    section.strip_prefix(HOST).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 /// Returns the section of a listener by its name.
 pub fn listener(name: &str) -> String {
     ObjectSection::Listener(name).to_string()
@@ -130,9 +140,11 @@ mod tests {
     #[test]
     fn fields_of_faults_are_sections_with_a_prefix() {
         for section in ["", "rules[1]", "virtualhost"] {
+            assert_eq!(is_of_host(section), section == "virtualhost", "{section}");
             assert_eq!(of_field(&field(section)), section);
             assert_eq!(unit(&field(section)), section);
         }
         assert_eq!(unit("spec.rules[1].matches[0]"), "rules[1]");
+        assert!(is_of_host(&of_host("corsPolicy")) && !is_of_host("virtualhosts"));
     }
 }

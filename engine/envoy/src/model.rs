@@ -161,7 +161,7 @@ impl Route {
     }
 
     /// Returns the port that requests at a listener are redirected to; `None` without a redirect.
-    pub(crate) fn secure_port_at(&self, listener: ListenerContext) -> Option<u16> {
+    pub fn secure_port_at(&self, listener: ListenerContext) -> Option<u16> {
         self.secure_port.filter(|_| !listener.https)
     }
 

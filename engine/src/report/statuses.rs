@@ -13,7 +13,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::fault::without_field;
 use holdfast_api::object::Object;
-use holdfast_api::section::ObjectSection;
+use holdfast_api::section::{ObjectSection, is_of_host};
 use holdfast_api::status::features::supported;
 use holdfast_api::status::{Condition, ObjectStatus};
 use holdfast_fallback::served_state::speaking;
@@ -116,8 +116,11 @@ fn refused(engine: &Engine, key: &ObjectKey, gateway: &str) -> BTreeSet<Finding>
     let is_verdict = |detected| matches!(detected, Detected::Nack | Detected::Probe);
     let own = broken.filter(|(scope, node, broken)| node.key == *key && is_verdict(scope.detected_of(broken)));
     let found = own.map(|(scope, node, broken)| {
-        let is_include = matches!(ObjectSection::parse(&node.section), ObjectSection::Include(_));
-        let kind = if is_include { "IncludeError" } else { "RouteError" };
+        let kind = match ObjectSection::parse(&node.section) {
+            ObjectSection::Include(_) => "IncludeError",
+            _ if is_of_host(&node.section) => "VirtualHostError",
+            _ => "RouteError",
+        };
         let field = field(node, broken);
         let message = scope.message_of(broken);
         let message = without_field(&message, &field);

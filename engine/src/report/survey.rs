@@ -11,7 +11,7 @@ use std::sync::Arc;
 use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme;
 use holdfast_api::fault::without_field;
-use holdfast_api::section::{self, ObjectSection};
+use holdfast_api::section::{self, ObjectSection, is_of_host};
 use holdfast_check::time::Moment;
 use holdfast_fallback::derive::Broken;
 use holdfast_fallback::policies;
@@ -381,6 +381,7 @@ pub fn scope(section: &str) -> Scope {
         ObjectSection::Hostname(_) => Scope::Hostname,
         ObjectSection::Include(_) => Scope::Include,
         ObjectSection::Host | ObjectSection::Stream => Scope::Host,
+        ObjectSection::Field(field) if is_of_host(field) => Scope::Host,
         ObjectSection::Rule(_) | ObjectSection::ProxyRoute(_) => Scope::Rule,
         // A field of a policy belongs to the policy as a whole.
         ObjectSection::Whole | ObjectSection::Field(_) => Scope::Object,

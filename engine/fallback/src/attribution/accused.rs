@@ -9,8 +9,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
+use holdfast_api::section::{self, ObjectSection};
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_graph::{Content, Node, ObjectKey};
+use holdfast_translate::httpproxy::is_proxy;
+use holdfast_translate::outcome::addition::Addition;
 use holdfast_translate::outcome::policy::PolicyPlan;
 use holdfast_translate::outcome::setting::PolicySetting;
 use holdfast_translate::overlay::Overlay;
@@ -24,8 +27,11 @@ use crate::evidence::suspects::{self, StandIns, Suspect, Suspects, only_stand_in
 
 /// The suspects of a refused route configuration.
 pub(super) struct Accused {
-    /// Policies, each with those of its settings that no Envoy has accepted.
+    /// Policies, each with those of its settings that no Envoy has accepted, and parts of HTTPProxies that add something
+    /// to routes.
     pub(crate) policies: Vec<Subject>,
+    /// The additions of HTTPProxies among them.
+    pub(crate) additions: BTreeMap<Content, Arc<Addition>>,
     /// Parts of routes.
     pub(crate) parts: Suspects,
     /// The part of the listeners in the bytes of the suspects.
@@ -50,8 +56,10 @@ pub(super) fn has_suspected_setting(subject: &Subject, over: &Overlay, inputs: &
 pub(super) fn accused(state: &SuspectInputs<'_>, name: &str, version: &Version, apart: bool) -> Option<Accused> {
     let (parts, context) = state.evidence.suspects(name, version)?;
     let mut policies: BTreeMap<Node, BTreeSet<Content>> = BTreeMap::new();
+    let mut additions = BTreeMap::new();
     let mut note = |setting: &PolicySetting| {
         policies.entry(setting.node()).or_default().insert(setting.content());
+        additions.extend(setting.addition().map(|addition| (setting.content(), addition.clone())));
     };
     let form = state.evidence.forms.of(name, version)?;
     form.policy_settings.iter().filter(|setting| is_unproven(state, setting)).for_each(&mut note);
@@ -74,7 +82,14 @@ pub(super) fn accused(state: &SuspectInputs<'_>, name: &str, version: &Version, 
         contents: contents.into_iter().map(|content| (content, node.clone())).collect(),
         node,
     };
-    Some(Accused { policies: policies.into_iter().map(subject).collect(), parts, context })
+    Some(Accused { policies: policies.into_iter().map(subject).collect(), additions, parts, context })
+}
+
+/// Checks whether a subject is the part of an HTTPProxy that adds something to routes.
+fn is_addition(subject: &Subject) -> bool {
+    let section = &subject.node.section;
+    let is_include = matches!(ObjectSection::parse(section), ObjectSection::Include(_));
+    is_proxy(&subject.node.key) && (is_include || section::is_of_host(section))
 }
 
 /// Returns the suspects in the groups that are served or closed together. Stand-in versions are omitted as long as
@@ -240,7 +255,7 @@ pub(super) fn with_policies(
     subjects: &[Subject],
     inputs: &StepInputs<'_>,
 ) -> String {
-    let is_policy = |subject: &Subject| inputs.translator.policy(&subject.node.key).is_some();
+    let is_policy = |subject: &Subject| inputs.translator.policy(&subject.node.key).is_some() || is_addition(subject);
     if kind != ResourceType::Route || subjects.iter().any(is_policy) {
         return message.to_owned();
     }

@@ -303,7 +303,7 @@ impl FallbackScope {
         message: &str,
         inputs: &mut StepInputs<'_>,
     ) {
-        let Some(Accused { policies, parts, context }) =
+        let Some(Accused { policies, additions, parts, context }) =
             accused::accused(&SuspectInputs::of(self), name, version, true)
         else {
             return;
@@ -314,8 +314,10 @@ impl FallbackScope {
         }
         for Subject { node, contents } in policies.into_iter().take(SUSPECTS_MAX) {
             for content in contents.into_keys() {
-                let plan = accused::plan(&node.key, &self.derived.overlay, inputs);
-                let Some(rendered) = plan.and_then(|plan| plan.trial(&node.key, &content)) else { continue };
+                let plan = || accused::plan(&node.key, &self.derived.overlay, inputs);
+                let added = additions.get(&content).map(|addition| addition.trial());
+                let rendered = added.or_else(|| plan()?.trial(&node.key, &content));
+                let Some(rendered) = rendered else { continue };
                 let subject = Subject { node: node.clone(), contents: BTreeMap::from([(content, node.clone())]) };
                 let (name, body) = (rendered.route.name.clone(), trials::alone(&rendered, context));
                 search.try_part(subject, ResourceType::Route, name, body, inputs);

@@ -38,9 +38,10 @@ pub(super) fn absent_from_trial(state: &SuspectInputs<'_>, inputs: &StepInputs<'
     let testing = state.trials.testing();
     let keys: BTreeSet<_> =
         testing.iter().flat_map(|subject| subject.contents.values()).map(|node| &node.key).collect();
-    let routes = keys.iter().filter_map(|key| inputs.translator.route(key));
-    let tables = routes.flat_map(|plan| inputs.translator.parts_with(&state.id.gateway, plan, &trial.contents));
-    let routes = tables.flat_map(|(_, parts)| parts.into_keys());
+    let routes = || keys.iter().filter_map(|key| inputs.translator.route(key));
+    let added = routes().flat_map(|plan| &plan.additions).map(|setting| setting.content());
+    let tables = routes().flat_map(|plan| inputs.translator.parts_with(&state.id.gateway, plan, &trial.contents));
+    let routes = tables.flat_map(|(_, parts)| parts.into_keys()).chain(added);
     let policies = keys.iter().filter_map(|key| inputs.translator.policy(key));
     let contents = policies.flat_map(|plan| plan.contents()).map(|(_, content)| content);
     let served = inputs.translator.served_filters(&state.id.fleet);

@@ -102,7 +102,8 @@ impl RouteForms {
 
 /// Returns the contents that an accepted part of a route configuration proves.
 pub(crate) fn proven_with(rendered: &Rendered, context: ListenerContext) -> Vec<Content> {
-    if rendered.policy_settings().is_empty() {
+    // A redirect to https has not all settings of the route.
+    if rendered.policy_settings().is_empty() || rendered.route.secure_port_at(context).is_some() {
         return Vec::new();
     }
     let contents = rendered.policy_settings().iter().map(|setting| setting.content());

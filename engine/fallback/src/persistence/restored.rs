@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
-use holdfast_api::section::ObjectSection;
+use holdfast_api::section::{ObjectSection, is_of_host};
 use holdfast_envoy::refusal::{self, RefusalClass};
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Origins, Verdict};
 use holdfast_store::shards::ScopeOffers;
@@ -106,6 +106,7 @@ fn refused_type(node: &Node) -> ResourceType {
         | kinds::EXTENSION_SERVICE => ResourceType::Cluster,
         kind if kinds::ROUTES.contains(&kind) => ResourceType::Route,
         _ if matches!(section, Rule(_) | ProxyRoute(_) | Include(_)) => ResourceType::Route,
+        kinds::HTTP_PROXY if is_of_host(&node.section) => ResourceType::Route,
         _ => ResourceType::Listener,
     }
 }

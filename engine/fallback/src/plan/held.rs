@@ -24,7 +24,9 @@ pub(super) fn changed(held: &BTreeSet<ObjectKey>, left_out: &mut LeftOut, world:
         let unproven = unproven_parts(key, plan, world);
         let streams = world.translator.streams_of(world.gateway, plan).into_iter();
         let streams = streams.filter(|(content, _)| !world.proof.is_proven(content));
-        let nodes: BTreeSet<Node> = unproven.into_iter().chain(streams).map(|(_, node)| node).collect();
+        let added = plan.additions.iter().map(|setting| (setting.content(), setting.node()));
+        let added = added.filter(|(content, _)| !world.proof.is_proven(content));
+        let nodes: BTreeSet<Node> = unproven.into_iter().chain(streams).chain(added).map(|(_, node)| node).collect();
         if nodes.is_empty() {
             continue;
         }

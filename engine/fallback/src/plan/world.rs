@@ -8,7 +8,7 @@ use holdfast_api::apis::Body;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::object::Object;
-use holdfast_api::section::ObjectSection;
+use holdfast_api::section::{ObjectSection, is_of_host};
 use holdfast_api::settings::Settings;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::features::redirect::ListenerContext;
@@ -386,7 +386,12 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn must_replace(&self, node: &Node) -> bool {
-        let rule = match ObjectSection::parse(&node.section) {
+        let section = ObjectSection::parse(&node.section);
+        // As when translation finds the fault: a host answers 500, and an include 502.
+        if is_proxy(&node.key) && (matches!(section, ObjectSection::Include(_)) || is_of_host(&node.section)) {
+            return true;
+        }
+        let rule = match section {
             ObjectSection::Rule(index) => Some(index),
             _ => None,
         };

@@ -221,14 +221,21 @@ impl Fleet {
     /// Returns the contents of a route object at all its places.
     pub(crate) fn contents(&self, plan: &RoutePlan) -> Vec<(Content, Node)> {
         let streams = self.stream_contents(plan, &self.levels.connections);
-        in_order(self.contents_of(plan, |_| true).into_iter().chain(streams))
+        in_order(self.contents_of(plan, |_| true).into_iter().chain(streams).chain(self.added(plan)))
     }
 
     /// Returns the contents of a route object at all its places under these policy settings of the Gateway.
     pub(crate) fn contents_under_levels(&self, plan: &RoutePlan, levels: &LevelPlan) -> Vec<(Content, Node)> {
         let placed = self.placed_under(plan, levels, Open::of(self));
         let contents = placed.map(|(_, context, served)| (served.encoded(context).1, served.node()));
-        in_order(contents.chain(self.stream_contents(plan, &levels.connections)))
+        in_order(contents.chain(self.stream_contents(plan, &levels.connections)).chain(self.added(plan)))
+    }
+
+    /// Returns what an HTTPProxy adds to routes of this Gateway.
+    fn added<'a>(&self, plan: &'a RoutePlan) -> impl Iterator<Item = (Content, Node)> + use<'a> {
+        let is_here = plan.places.iter().any(|(gateway, _, _)| *gateway == self.key);
+        let additions = plan.additions.iter().filter(move |_| is_here);
+        additions.map(|setting| (setting.content(), setting.node()))
     }
 
     /// Returns the contents of the routes that a predicate selects.

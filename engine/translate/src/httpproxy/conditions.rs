@@ -14,6 +14,7 @@ use holdfast_envoy::model::{Like, MatchedPart, NamedMatch, ValueMatch};
 use super::order::RouteOrigin;
 use super::path::{self, Path};
 use crate::narrowing;
+use crate::outcome::addition::Addition;
 
 /// Maximum number of header conditions and of query conditions of one route, including those of its includes.
 pub(crate) const CONDITIONS_MAX: usize = 64;
@@ -25,6 +26,8 @@ const SHOWN_BYTES_MAX: usize = 256;
 pub(crate) struct Inherited {
     /// Path prefix; empty if no include sets one.
     pub prefix: String,
+    /// The conditions that each include adds to the routes below it.
+    pub(super) additions: Vec<Arc<Addition>>,
     headers: Vec<HeaderCondition>,
     query: Vec<QueryCondition>,
 }
@@ -89,6 +92,13 @@ impl Inherited {
         headers(&all.headers, regexes)?;
         query(&all.query, regexes)?;
         Ok(all)
+    }
+
+    /// Returns the conditions that the headers and query parameters of a usable include are.
+    pub(super) fn added(conditions: &[MatchCondition], regexes: &Regexes) -> Result<Conditions, Unusable> {
+        let own = Self::default().with_values(conditions);
+        let path = Path::Prefix(path::or_root(""));
+        Ok(Conditions { path, headers: headers(&own.headers, regexes)?, query: query(&own.query, regexes)? })
     }
 
     /// Adds the usable part of an include that cannot be used: its requests are still known to be below the prefix. With

@@ -18,6 +18,8 @@ use self::admission::IncludePath;
 use super::budgets::Budgets;
 use super::conditions::{Conditions, Inherited};
 use super::order::RouteOrigin;
+use super::{ClosedUnits, additions};
+use crate::outcome::addition::Addition;
 use crate::outcome::finding::{Finding, NOT_READABLE};
 
 /// Maximum depth of includes.
@@ -68,7 +70,7 @@ impl What {
 }
 
 /// A route at the end of a chain of includes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Leaf {
     /// The HTTPProxy that contains the route.
     pub owner: ObjectKey,
@@ -82,6 +84,8 @@ pub struct Leaf {
     pub ancestors: Arc<[ObjectKey]>,
     /// Number of earlier occurrences of the HTTPProxy in the tree.
     pub instance: usize,
+    /// The conditions that the includes above add.
+    pub additions: Arc<[Arc<Addition>]>,
 }
 
 /// Result of the traversal of a root.
@@ -107,16 +111,24 @@ pub fn key(namespace: &str, name: &str) -> ObjectKey {
 pub type FindProxy<'a> = dyn FnMut(&ObjectKey) -> Result<Arc<HttpProxy>, &'static str> + 'a;
 
 /// Reads a tree from its root, within the remaining budgets; `find` returns the HTTPProxies that may be included.
-pub fn read(root: &ObjectKey, proxy: &Arc<HttpProxy>, budgets: &mut Budgets, find: &mut FindProxy<'_>) -> Tree {
+/// Includes in `closed` have no usable target.
+pub(crate) fn read(
+    root: &ObjectKey,
+    proxy: &Arc<HttpProxy>,
+    closed: &ClosedUnits,
+    budgets: &mut Budgets,
+    find: &mut FindProxy<'_>,
+) -> Tree {
     let mut tree = Tree::default();
     let unadmitted = admission::unadmitted(root, proxy, find);
-    let mut walk = Walk { tree: &mut tree, budgets, find, unadmitted, chain: Vec::new(), place: Vec::new() };
+    let mut walk = Walk { tree: &mut tree, closed, budgets, find, unadmitted, chain: Vec::new(), place: Vec::new() };
     walk.visit(root, proxy, &Inherited::default());
     tree
 }
 
 struct Walk<'a> {
     tree: &'a mut Tree,
+    closed: &'a ClosedUnits,
     budgets: &'a mut Budgets,
     find: &'a mut FindProxy<'a>,
     unadmitted: BTreeSet<IncludePath>,
@@ -138,7 +150,8 @@ impl Walk<'_> {
             for (conditions, _) in inherited.salvaged(&[], &regexes) {
                 let (owner, what) = (key.clone(), What::Closed { section, why: why.clone() });
                 let (origin, ancestors) = (RouteOrigin::Placeholder, ancestors.clone());
-                self.tree.leaves.push(Leaf { owner, what, conditions, origin, ancestors, instance });
+                let additions = inherited.additions.as_slice().into();
+                self.tree.leaves.push(Leaf { owner, what, conditions, origin, ancestors, instance, additions });
             }
             return;
         }
@@ -149,12 +162,13 @@ impl Walk<'_> {
             self.place.pop();
         }
         self.chain.pop();
+        let additions: Arc<[Arc<Addition>]> = inherited.additions.as_slice().into();
         for (index, entry) in proxy.routes.iter().enumerate() {
             let (matches, broken) = self.route(key, index, entry, inherited, &regexes);
             for (conditions, origin) in matches {
                 let what = What::Route { index, broken: broken.clone() };
-                let (owner, ancestors) = (key.clone(), ancestors.clone());
-                self.tree.leaves.push(Leaf { owner, what, conditions, origin, ancestors, instance });
+                let (owner, ancestors, additions) = (key.clone(), ancestors.clone(), additions.clone());
+                self.tree.leaves.push(Leaf { owner, what, conditions, origin, ancestors, instance, additions });
             }
         }
     }
@@ -244,7 +258,17 @@ impl Walk<'_> {
             None => return,
         };
         let written: &[MatchCondition] = include.conditions.as_deref().unwrap_or_default();
-        let below = match inherited.under(written, regexes) {
+        if let Some(closing) = self.closed_include(key, index) {
+            return self.nowhere(
+                key,
+                index,
+                &inherited.narrowed(written),
+                closing,
+                Class::Invalid,
+                (instance, regexes),
+            );
+        }
+        let mut below = match inherited.under(written, regexes) {
             Ok(below) => below,
             Err(unusable) => {
                 let found = Finding::error(
@@ -260,6 +284,8 @@ impl Walk<'_> {
                 return self.nowhere(key, index, &below, message, Class::Invalid, (instance, regexes));
             }
         };
+        let added = Inherited::added(written, regexes).ok().and_then(|added| additions::of_include(key, index, added));
+        below.additions.extend(added);
         let namespace = include.namespace.as_deref().filter(|namespace| !namespace.is_empty());
         let target = self::key(namespace.unwrap_or(&key.namespace), &include.name);
         self.tree.includes.insert((key.clone(), index, target.clone()));
@@ -294,6 +320,12 @@ impl Walk<'_> {
         let field = format!("spec.{}", ObjectSection::Include(first));
         self.note(Finding::error(key, field, "IncludeError", "TooMany", &*message));
         self.nowhere(key, first, &[below], message.into(), Class::Invalid, (instance, regexes));
+    }
+
+    /// Returns why an include is closed, whatever its target.
+    fn closed_include(&self, key: &ObjectKey, index: usize) -> Option<Arc<str>> {
+        let units = self.closed.get(key)?;
+        units.get(&*ObjectSection::Include(index).to_string()).map(|closing| closing.message.clone())
     }
 
     /// Returns the HTTPProxy that an include references.
@@ -342,10 +374,13 @@ impl Walk<'_> {
         (instance, regexes): (usize, &Regexes),
     ) {
         let ancestors: Arc<[ObjectKey]> = self.chain.split_last().map(|(_, above)| above.into()).unwrap_or_default();
-        for (conditions, origin) in below.iter().flat_map(|below| below.salvaged(&[], regexes)) {
-            let what = What::Include { index, message: message.clone(), class };
-            let (owner, ancestors) = (key.clone(), ancestors.clone());
-            self.tree.leaves.push(Leaf { owner, what, conditions, origin, ancestors, instance });
+        for below in below {
+            let additions: Arc<[Arc<Addition>]> = below.additions.as_slice().into();
+            for (conditions, origin) in below.salvaged(&[], regexes) {
+                let what = What::Include { index, message: message.clone(), class };
+                let (owner, ancestors, additions) = (key.clone(), ancestors.clone(), additions.clone());
+                self.tree.leaves.push(Leaf { owner, what, conditions, origin, ancestors, instance, additions });
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
 //! other routes; the unit of attribution and replacement is the single route.
 
 mod action;
+mod additions;
 mod auth;
 pub mod budgets;
 mod client;

@@ -9,7 +9,7 @@ use holdfast_api::apis::contour::http_proxy::{HttpProxy, ProxyEntry};
 use holdfast_api::apis::contour::{self, condition::MatchCondition};
 use holdfast_api::fault::Class;
 use holdfast_api::object::Object;
-use holdfast_api::section::{ObjectSection, STREAM};
+use holdfast_api::section::{ObjectSection, STREAM, is_of_host};
 use holdfast_api::settings::{Replacement, Settings, body_for};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::rewrite::PathRewrite;
@@ -21,7 +21,7 @@ use holdfast_envoy::model::{
 use holdfast_graph::{ObjectKey, Origins, Role};
 
 use super::action::{self, Guard, Made, RouteFailure, Unit};
-use super::{HOST, host, is_ours, narrowed, policy};
+use super::{HOST, additions, host, is_ours, narrowed, policy};
 use crate::annotations;
 use crate::httpproxy::budgets::Budgets;
 use crate::httpproxy::conditions::Conditions;
@@ -32,6 +32,7 @@ use crate::httpproxy::path::Path;
 use crate::httpproxy::rewrite::{self, Served};
 use crate::incremental::guard;
 use crate::narrowing;
+use crate::outcome::addition::Addition;
 use crate::outcome::finding::{Finding, Level, NOT_READABLE};
 use crate::outcome::host::HostClaim;
 use crate::outcome::route::{Rendered, Replaced, RoutePlan};
@@ -69,7 +70,7 @@ pub(crate) fn plan(
     // The policies of the host are read first, so that routes cannot use up their budget.
     let mut of_host = Vec::new();
     let guard = policy::guard(key, proxy, &budgets.of(&[], key), settings, reader, &mut of_host);
-    let tree = includes::read(key, proxy, &mut budgets, &mut |child| {
+    let tree = includes::read(key, proxy, closed, &mut budgets, &mut |child| {
         let object = reader.object(child).ok_or_else(|| reader.unfound(child))?;
         let Body::HttpProxy(proxy) = &object.body else { return Err(NOT_FOUND) };
         objects.insert(child.clone(), object.clone());
@@ -92,15 +93,20 @@ pub(crate) fn plan(
         made.iter_mut().map(|one| one.as_mut().ok().and_then(|made| made.replacement.take())).collect();
     let mut served = rewrite::expand(&leaves, &replacements);
     for served in &mut served {
-        if let Some(Err(RouteFailure::Closed(Closing { how: Manner::Narrowed, .. }))) = made.get(served.index) {
+        let is_narrowed =
+            matches!(made.get(served.index), Some(Err(RouteFailure::Closed(Closing { how: Manner::Narrowed, .. }))));
+        // The conditions are all that an include can be refused for.
+        if is_narrowed || context.is_closed_include(served.leaf) {
             narrowed::narrow(served);
         }
     }
     served.sort_by(|a, b| rank(a).cmp(&rank(b)));
-    let host = Host { key, object, settings, claim, wildcard: one_label(proxy) };
-    let shut = claim.closed || guard.is_err() || closed.get(key).is_some_and(|units| units.contains_key(HOST));
+    let additions = guard.as_ref().map(|guard| additions::of_host(key, guard)).unwrap_or_default();
+    let host = Host { key, object, settings, claim, wildcard: one_label(proxy), additions };
+    let of_closed = closed.get(key).into_iter().flatten().find(|(section, _)| is_of_host(section));
+    let shut = claim.closed || guard.is_err() || of_closed.is_some();
     if shut {
-        let closing = closed.get(key).and_then(|units| units.get(HOST)).map(|closing| &*closing.message);
+        let closing = of_closed.map(|(_, closing)| &*closing.message);
         host.close(closing, if claim.closed { &claim.findings } else { &of_host }, &mut plan);
     } else {
         plan.host.rate_limit = guard.ok().and_then(|guard| guard.local).map(Box::new);
@@ -201,10 +207,21 @@ impl Routes<'_> {
         all
     }
 
+    /// Checks whether a leaf is an include that is closed, whatever its target.
+    fn is_closed_include(&self, leaf: &Leaf) -> bool {
+        let units = self.closed.get(&leaf.owner);
+        matches!(leaf.what, What::Include { .. })
+            && units.is_some_and(|units| units.contains_key(&*leaf.what.section().to_string()))
+    }
+
     /// Returns the route of a leaf, or why it cannot be translated.
     fn readable(&self, leaf: &Leaf, section: &str) -> Result<&contour::route::ProxyRoute, RouteFailure> {
         let closing = self.closed.get(&leaf.owner).and_then(|units| units.get(section));
         match (&leaf.what, closing) {
+            // An include is left out only where even the answer for it was refused.
+            (What::Include { .. }, Some(closing)) if closing.how != Manner::LeftOut => {
+                Err(RouteFailure::Include(closing.message.clone(), Class::Invalid))
+            }
             (_, Some(closing)) => Err(RouteFailure::Closed(closing.clone())),
             (What::Include { message, class, .. }, None) => Err(RouteFailure::Include(message.clone(), *class)),
             (What::Closed { why, .. }, None) => Err(RouteFailure::Guarded(why.clone())),
@@ -242,9 +259,8 @@ impl TodaysRoutes {
             _ => None,
         };
         let Some(root) = proxy(key).filter(|_| members.iter().any(is_stand_in)) else { return Self::default() };
-        let tree = includes::read(key, &root, &mut Budgets::new(narrowing::limits(settings)), &mut |child| {
-            proxy(child).ok_or(NOT_FOUND)
-        });
+        let (open, mut budgets) = (ClosedUnits::new(), Budgets::new(narrowing::limits(settings)));
+        let tree = includes::read(key, &root, &open, &mut budgets, &mut |child| proxy(child).ok_or(NOT_FOUND));
         let mut today = Self::default();
         for leaf in tree.leaves.into_iter().filter(|leaf| is_stand_in(&leaf.owner)) {
             if let What::Route { index, broken: Some(_) } = leaf.what {
@@ -292,7 +308,8 @@ pub(crate) fn failed(object: &Object, claim: Option<&HostClaim>, settings: &Sett
     let mut plan = RoutePlan { findings: vec![found], ..RoutePlan::default() };
     plan.members.insert(object.key.clone());
     place(&mut plan, claim);
-    Host { key: &object.key, object, settings, claim, wildcard: None }.close(Some(&fault.message), &[], &mut plan);
+    let host = Host { key: &object.key, object, settings, claim, wildcard: None, additions: Vec::new() };
+    host.close(Some(&fault.message), &[], &mut plan);
     plan.faults.push(fault);
     Some(plan)
 }
@@ -359,6 +376,8 @@ struct Host<'a> {
     settings: &'a Settings,
     claim: &'a HostClaim,
     wildcard: Option<NamedMatch>,
+    /// What the host adds to its routes.
+    additions: Vec<Arc<Addition>>,
 }
 
 impl Host<'_> {
@@ -461,7 +480,8 @@ impl Host<'_> {
         if self.claim.tls.is_some() && !insecure {
             route.secure_port = self.claim.seats.as_ref().and_then(|seats| Some(seats.https.as_ref()?.seen_port));
         }
-        plan.routes.push(Arc::new(Rendered::new(route)));
+        let rendered = additions::rendered(route, self.additions.iter().chain(&*leaf.additions));
+        plan.routes.push(Arc::new(rendered));
     }
 
     /// Returns the facts about the conditions of a broken route as written; `None` if they are served as written.

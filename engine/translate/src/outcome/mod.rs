@@ -3,6 +3,7 @@
 //! A type is here if an earlier room than the one that computes it reads it, or if two APIs yield it. This room does not
 //! read objects and makes no decisions: the folder of each API computes its outcomes, and `update` stores them.
 
+pub mod addition;
 pub mod claims;
 pub mod delegation;
 pub mod finding;

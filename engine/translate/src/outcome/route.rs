@@ -193,6 +193,8 @@ pub struct RoutePlan {
     pub members: BTreeSet<ObjectKey>,
     /// For a root HTTPProxy: the findings about these HTTPProxies.
     pub findings: Vec<Finding>,
+    /// For an HTTPProxy's part of the plans of its roots: what it adds to the routes of its host and its includes.
+    pub additions: BTreeSet<PolicySetting>,
 }
 
 impl RoutePlan {

@@ -16,6 +16,7 @@ use holdfast_envoy::model::{Action, Forward, Match, PathRank, Precedence, Route,
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Version;
 
+use super::addition::Addition;
 use super::route::Rendered;
 use crate::precedence::fill::fill;
 use crate::precedence::merge::{Merged, Origins as OfFields, merge};
@@ -84,33 +85,60 @@ impl PartialEq for PolicySettings {
     }
 }
 
-/// A setting of a policy: one of its fields.
+/// A setting that routes get from another object: a field of a policy, or an addition of an HTTPProxy.
 #[derive(Clone, Debug)]
-pub struct PolicySetting {
-    field: Field,
-    settings: Arc<PolicySettings>,
+pub struct PolicySetting(Source);
+
+/// The source of a setting.
+#[derive(Clone, Debug)]
+enum Source {
+    Policy { field: Field, settings: Arc<PolicySettings> },
+    Proxy(Arc<Addition>),
 }
 
 impl PolicySetting {
     /// Creates the setting of a policy in a field.
     pub fn new(field: Field, settings: Arc<PolicySettings>) -> Self {
-        Self { field, settings }
+        Self(Source::Policy { field, settings })
     }
 
-    /// Returns the policy.
+    /// Creates the setting of an HTTPProxy.
+    pub(crate) fn added(addition: Arc<Addition>) -> Self {
+        Self(Source::Proxy(addition))
+    }
+
+    /// Returns the addition of an HTTPProxy; `None` for a setting of a policy.
+    pub fn addition(&self) -> Option<&Arc<Addition>> {
+        match &self.0 {
+            Source::Policy { .. } => None,
+            Source::Proxy(addition) => Some(addition),
+        }
+    }
+
+    /// Returns the policy or HTTPProxy.
     pub fn policy(&self) -> &ObjectKey {
-        &self.settings.policy
+        match &self.0 {
+            Source::Policy { settings, .. } => &settings.policy,
+            Source::Proxy(addition) => &addition.node.key,
+        }
     }
 
     /// Returns the content of the setting.
     pub fn content(&self) -> Content {
-        // The content of a field without a setting is never requested.
-        self.settings.contents().get(self.field).copied().unwrap_or(Content([0; 16]))
+        match &self.0 {
+            // The content of a field without a setting is never requested.
+            Source::Policy { field, settings } => settings.contents().get(*field).copied().unwrap_or(Content([0; 16])),
+            Source::Proxy(addition) => addition.content(),
+        }
     }
 
-    /// Returns the responsible unit: the policy, or only the part of it that observes requests.
+    /// Returns the responsible unit: the policy, only the part of it that observes requests, or the part of an
+    /// HTTPProxy.
     pub fn node(&self) -> Node {
-        self.settings.node(self.field)
+        match &self.0 {
+            Source::Policy { field, settings } => settings.node(*field),
+            Source::Proxy(addition) => addition.node.clone(),
+        }
     }
 
     /// Checks whether the setting is for listeners, and not for routes.
@@ -118,15 +146,31 @@ impl PolicySetting {
         matches!(self.piece(), Some(Piece::Connection(_)))
     }
 
+    fn field(&self) -> &str {
+        match &self.0 {
+            Source::Policy { field, .. } => field,
+            Source::Proxy(addition) => &addition.node.section,
+        }
+    }
+
     fn piece(&self) -> Option<&Piece> {
-        self.settings.pieces.get(self.field)
+        match &self.0 {
+            Source::Policy { field, settings } => settings.pieces.get(*field),
+            Source::Proxy(_) => None,
+        }
     }
 }
 
 impl PartialEq for PolicySetting {
     fn eq(&self, other: &Self) -> bool {
-        let same = || self.policy() == other.policy() && self.piece() == other.piece();
-        self.field == other.field && (Arc::ptr_eq(&self.settings, &other.settings) || same())
+        match (&self.0, &other.0) {
+            (Source::Policy { field, settings }, Source::Policy { field: other_field, settings: others }) => {
+                let same = || self.policy() == other.policy() && self.piece() == other.piece();
+                field == other_field && (Arc::ptr_eq(settings, others) || same())
+            }
+            (Source::Proxy(addition), Source::Proxy(other)) => Arc::ptr_eq(addition, other) || addition == other,
+            _ => false,
+        }
     }
 }
 
@@ -141,7 +185,7 @@ impl PartialOrd for PolicySetting {
 /// Contents are computed only if one policy has two values of one field.
 impl Ord for PolicySetting {
     fn cmp(&self, other: &Self) -> Ordering {
-        let by_name = (self.policy(), self.field).cmp(&(other.policy(), other.field));
+        let by_name = (self.policy(), self.field()).cmp(&(other.policy(), other.field()));
         by_name.then_with(|| if self == other { Ordering::Equal } else { self.content().0.cmp(&other.content().0) })
     }
 }
@@ -168,13 +212,13 @@ pub(crate) fn in_scope<'p>(
 pub(super) fn tried(key: &ObjectKey, field: Field, piece: &Piece) -> Rendered {
     let settings = Settings::from([(field, piece.clone())]);
     let merged: Merged = merge(std::iter::once((key, &settings)));
-    let mut route = empty(key);
+    let mut route = blank(key);
     fill(&merged, |variable| Some(variable.to_owned()), false, &mut route);
     Rendered::new(route)
 }
 
-/// Returns a route without backend.
-fn empty(key: &ObjectKey) -> Route {
+/// Returns a route without backend and without settings.
+pub(crate) fn blank(key: &ObjectKey) -> Route {
     let nowhere = WeightedBackend {
         backend: None,
         weight: 1,

@@ -216,6 +216,11 @@ fn shares(plan: &RoutePlan) -> BTreeMap<ObjectKey, RoutePlan> {
     let mut shares: BTreeMap<ObjectKey, RoutePlan> =
         plan.members.iter().map(|member| (member.clone(), empty())).collect();
     for rendered in &plan.routes {
+        for setting in rendered.policy_settings().iter().filter(|setting| setting.addition().is_some()) {
+            if let Some(share) = shares.get_mut(setting.policy()) {
+                share.additions.insert(setting.clone());
+            }
+        }
         let Some(share) = shares.get_mut(&rendered.route.key) else { continue };
         share.routes.push(rendered.clone());
         share.backends.extend(rendered.route.backends().cloned());
@@ -238,6 +243,7 @@ fn together(mut one: RoutePlan, other: RoutePlan) -> RoutePlan {
     one.routes.extend(other.routes);
     one.places.extend(other.places);
     one.backends.extend(other.backends);
+    one.additions.extend(other.additions);
     one.faults.extend(other.faults);
     one.replaced.extend(other.replaced);
     one.faults.sort_unstable();

@@ -34,8 +34,9 @@ fn read_all(yaml: &str) -> (Vec<String>, Vec<String>) {
         .collect();
     let all: HashMap<ObjectKey, Arc<HttpProxy>> = proxies.iter().cloned().collect();
     let (root, proxy) = &proxies[0];
-    let tree =
-        read(root, proxy, &mut Budgets::new(Limits::default()), &mut |key| all.get(key).cloned().ok_or(NOT_FOUND));
+    let tree = read(root, proxy, &ClosedUnits::new(), &mut Budgets::new(Limits::default()), &mut |key| {
+        all.get(key).cloned().ok_or(NOT_FOUND)
+    });
     let (leaves, duplicates) = duplicates::judge(tree.leaves, |_| true);
     let mut findings: Vec<String> = tree.findings.iter().chain(&duplicates).map(line).collect();
     let mut replacements = Vec::new();
