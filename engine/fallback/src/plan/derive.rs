@@ -100,7 +100,10 @@ pub fn derive(world: &World<'_>, graph: &Graph) -> Derived {
         }
         let users = shared.nodes(world, &gates);
         let untried = untried::stay(&derived.broken, &users, world, &gates);
-        let nodes: BTreeSet<Node> = derived.broken.keys().cloned().chain(users).collect();
+        // A refused policy of a host closes what is attached to the host.
+        let hosts = derived.broken.keys().filter(|node| is_proxy(&node.key) && section::is_of_host(&node.section));
+        let hosts: Vec<Node> = hosts.map(|node| Node::section(node.key.clone(), HOST)).collect();
+        let nodes: BTreeSet<Node> = derived.broken.keys().cloned().chain(hosts).chain(users).collect();
         derived.plan = Plan::derive(&nodes, &untried, graph, world, &gates);
         derived.overlay = Overlay::default();
         derived.served.clear();

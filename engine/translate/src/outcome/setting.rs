@@ -136,7 +136,7 @@ impl PolicySetting {
     /// HTTPProxy.
     pub fn node(&self) -> Node {
         match &self.0 {
-            Source::Policy { field, settings } => settings.node(*field),
+            Source::Policy { field, settings } => settings.node(field),
             Source::Proxy(addition) => addition.node.clone(),
         }
     }
