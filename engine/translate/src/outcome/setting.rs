@@ -87,11 +87,11 @@ impl PartialEq for PolicySettings {
 
 /// A setting that routes get from another object: a field of a policy, or an addition of an HTTPProxy.
 #[derive(Clone, Debug)]
-pub struct PolicySetting(Source);
+pub struct PolicySetting(SettingSource);
 
 /// The source of a setting.
 #[derive(Clone, Debug)]
-enum Source {
+enum SettingSource {
     Policy { field: Field, settings: Arc<PolicySettings> },
     Proxy(Arc<Addition>),
 }
@@ -99,27 +99,27 @@ enum Source {
 impl PolicySetting {
     /// Creates the setting of a policy in a field.
     pub fn new(field: Field, settings: Arc<PolicySettings>) -> Self {
-        Self(Source::Policy { field, settings })
+        Self(SettingSource::Policy { field, settings })
     }
 
     /// Creates the setting of an HTTPProxy.
     pub(crate) fn added(addition: Arc<Addition>) -> Self {
-        Self(Source::Proxy(addition))
+        Self(SettingSource::Proxy(addition))
     }
 
     /// Returns the addition of an HTTPProxy; `None` for a setting of a policy.
     pub fn addition(&self) -> Option<&Arc<Addition>> {
         match &self.0 {
-            Source::Policy { .. } => None,
-            Source::Proxy(addition) => Some(addition),
+            SettingSource::Policy { .. } => None,
+            SettingSource::Proxy(addition) => Some(addition),
         }
     }
 
     /// Returns the policy or HTTPProxy.
     pub fn policy(&self) -> &ObjectKey {
         match &self.0 {
-            Source::Policy { settings, .. } => &settings.policy,
-            Source::Proxy(addition) => &addition.node.key,
+            SettingSource::Policy { settings, .. } => &settings.policy,
+            SettingSource::Proxy(addition) => &addition.node.key,
         }
     }
 
@@ -127,8 +127,10 @@ impl PolicySetting {
     pub fn content(&self) -> Content {
         match &self.0 {
             // The content of a field without a setting is never requested.
-            Source::Policy { field, settings } => settings.contents().get(*field).copied().unwrap_or(Content([0; 16])),
-            Source::Proxy(addition) => addition.content(),
+            SettingSource::Policy { field, settings } => {
+                settings.contents().get(*field).copied().unwrap_or(Content([0; 16]))
+            }
+            SettingSource::Proxy(addition) => addition.content(),
         }
     }
 
@@ -136,8 +138,8 @@ impl PolicySetting {
     /// HTTPProxy.
     pub fn node(&self) -> Node {
         match &self.0 {
-            Source::Policy { field, settings } => settings.node(field),
-            Source::Proxy(addition) => addition.node.clone(),
+            SettingSource::Policy { field, settings } => settings.node(field),
+            SettingSource::Proxy(addition) => addition.node.clone(),
         }
     }
 
@@ -148,15 +150,15 @@ impl PolicySetting {
 
     fn field(&self) -> &str {
         match &self.0 {
-            Source::Policy { field, .. } => field,
-            Source::Proxy(addition) => &addition.node.section,
+            SettingSource::Policy { field, .. } => field,
+            SettingSource::Proxy(addition) => &addition.node.section,
         }
     }
 
     fn piece(&self) -> Option<&Piece> {
         match &self.0 {
-            Source::Policy { field, settings } => settings.pieces.get(*field),
-            Source::Proxy(_) => None,
+            SettingSource::Policy { field, settings } => settings.pieces.get(*field),
+            SettingSource::Proxy(_) => None,
         }
     }
 }
@@ -164,11 +166,16 @@ impl PolicySetting {
 impl PartialEq for PolicySetting {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Source::Policy { field, settings }, Source::Policy { field: other_field, settings: others }) => {
+            (
+                SettingSource::Policy { field, settings },
+                SettingSource::Policy { field: other_field, settings: others },
+            ) => {
                 let same = || self.policy() == other.policy() && self.piece() == other.piece();
                 field == other_field && (Arc::ptr_eq(settings, others) || same())
             }
-            (Source::Proxy(addition), Source::Proxy(other)) => Arc::ptr_eq(addition, other) || addition == other,
+            (SettingSource::Proxy(addition), SettingSource::Proxy(other)) => {
+                Arc::ptr_eq(addition, other) || addition == other
+            }
             _ => false,
         }
     }
