@@ -360,10 +360,12 @@ pub fn identity(engine: &Engine, key: &ObjectKey, scope: Option<&FallbackScope>)
     }
 }
 
-/// Returns the direct responses that are served instead of a closed node; empty if the node is left out.
+/// Returns the direct responses that are served instead of a closed node; empty if the node is left out. A refused field
+/// of a host closes the host.
 fn answers(node: &Node, plan: Option<&RoutePlan>) -> Vec<(Arc<str>, u16, Scope)> {
     let replaced = plan.into_iter().flat_map(|plan| &plan.replaced);
-    let own = replaced.filter(|replaced| node.section.is_empty() || *node.section == *replaced.section);
+    let unit = if is_of_host(&node.section) { section::HOST } else { &*node.section };
+    let own = replaced.filter(|replaced| unit.is_empty() || *unit == *replaced.section);
     let responses = own.filter_map(|replaced| Some((replaced.section.as_str(), replaced.response?)));
     responses.map(|(section, response)| (section.into(), response, scope(section))).collect()
 }
