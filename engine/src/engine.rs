@@ -347,7 +347,7 @@ impl Engine {
     }
 
     fn take_from_the_store(&mut self, key: &ObjectKey) {
-        if let Some(stored) = self.scopes.last_valid(key).or_else(|| self.scopes.closed(key)) {
+        if let Some(stored) = self.scopes.last_valid(key).or_else(|| Some(self.scopes.closed(key)?.0)) {
             self.objects.insert(stored.clone());
             self.translator.changed(key, None, Some(&stored));
         }

@@ -3,6 +3,7 @@
 //! A status depends on the object, on its plan, and on the state of other objects. The statuses of a collection are
 //! kept for the next one; see [`kept`].
 
+mod includes;
 mod inputs;
 pub(crate) mod kept;
 mod routes;
@@ -17,7 +18,6 @@ use holdfast_api::section::{ObjectSection, is_of_host};
 use holdfast_api::status::features::supported;
 use holdfast_api::status::{Condition, ObjectStatus};
 use holdfast_fallback::served_state::speaking;
-use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::{Detected, ObjectKey};
 use holdfast_translate::finding::Finding;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ fn status(engine: &Engine, object: &Arc<Object>, inputs: &StatusInputs<'_>) -> O
             let plan = engine.translator.route(key)?;
             routes::route_status(engine, inputs, key, plan, generation)?
         }
-        Body::HttpProxy(_) => proxy_status(engine, report, key, generation)?,
+        Body::HttpProxy(_) => proxy_status(engine, inputs, key, generation)?,
         Body::ExtensionService(_) => {
             let findings = engine.translator.extension_findings(key)?;
             holdfast_translate::httpproxy::status::of_extension(findings.iter(), generation)
@@ -100,11 +100,12 @@ fn class_status(engine: &Engine, key: &ObjectKey, generation: i64) -> Value {
     json!({ "conditions": conditions, "supportedFeatures": features })
 }
 
-fn proxy_status(engine: &Engine, report: &FallbackReport, key: &ObjectKey, generation: i64) -> Option<Value> {
+fn proxy_status(engine: &Engine, inputs: &StatusInputs<'_>, key: &ObjectKey, generation: i64) -> Option<Value> {
     let mut findings = engine.translator.proxy_findings(key)?;
     let gateway = holdfast_translate::httpproxy::listeners::gateway(engine.settings()).namespaced_name();
     findings.extend(refused(engine, key, &gateway));
-    let fallback = conditions::condition(report, key, &gateway);
+    let own = conditions::condition(&inputs.report, key, &gateway);
+    let fallback = own.or_else(|| includes::condition(&inputs.closed_includes, key));
     let fallback = fallback.map(|condition| condition.of_generation(generation));
     Some(holdfast_translate::httpproxy::status::status(findings.iter(), fallback.as_ref(), generation))
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use holdfast_store::StoredObject;
 use holdfast_store::record::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
+use holdfast_xds::credentials::is_credential;
 use serde_json::Value;
 
 use super::document::{carries_credentials, document};
@@ -21,11 +22,13 @@ const MARK: &str = "withoutCredentials";
 const OF_POLICY: [&str; 2] = ["targetRefs", "targetSelectors"];
 /// The fields of a rule that the form has.
 const OF_RULE: [&str; 2] = ["name", "matches"];
+/// The fields of an HTTPProxy that the form has. Of the host it has the name, and of routes the conditions.
+const OF_PROXY: [&str; 4] = ["virtualhost", "routes", "includes", "ingressClassName"];
 /// Why the object is closed.
 const WHY: &str = "its last valid version holds credentials, which are not stored without --store-key-file";
 
-/// Returns the form of a policy or route; `since` is when the object was proven good (seconds since 1970). Returns `None`
-/// for other kinds, and for a route with a credential in its matches.
+/// Returns the form of a policy, route or HTTPProxy; `since` is when the object was proven good (seconds since 1970).
+/// Returns `None` for other kinds.
 pub fn without_credentials(object: &Object, since: i64) -> Option<StoredObject> {
     let mut document = document(object)?;
     let spec = document.get_mut("spec")?.as_object_mut()?;
@@ -35,6 +38,15 @@ pub fn without_credentials(object: &Object, since: i64) -> Option<StoredObject> 
             let rules = spec.get_mut("rules").and_then(Value::as_array_mut).into_iter().flatten();
             let rules = rules.filter_map(Value::as_object_mut);
             rules.for_each(|rule| rule.retain(|field, _| OF_RULE.contains(&field.as_str())));
+            without_values(document.get_mut("spec")?);
+        }
+        Body::HttpProxy(_) => {
+            spec.retain(|field, _| OF_PROXY.contains(&field.as_str()));
+            let host = spec.get_mut("virtualhost").and_then(Value::as_object_mut);
+            host.into_iter().for_each(|host| host.retain(|field, _| field == "fqdn"));
+            let routes = spec.get_mut("routes").and_then(Value::as_array_mut).into_iter().flatten();
+            let routes = routes.filter_map(Value::as_object_mut);
+            routes.for_each(|route| route.retain(|field, _| field == "conditions"));
         }
         _ => return None,
     }
@@ -43,7 +55,9 @@ pub fn without_credentials(object: &Object, since: i64) -> Option<StoredObject> 
     document.as_object_mut()?.insert(MARK.to_owned(), true.into());
     let payload = serde_json::to_vec(&document).ok()?;
     let is_too_large = payload.len() > PAYLOAD_BYTES_MAX || object.metadata.uid.len() > TEXT_BYTES_MAX;
-    if is_too_large || carries_credentials(&document) {
+    // The values of credentials in matches were replaced.
+    let is_route = matches!(object.body, Body::HttpRoute(_) | Body::GrpcRoute(_));
+    if is_too_large || (!is_route && carries_credentials(&document)) {
         return None;
     }
     Some(StoredObject {
@@ -56,8 +70,30 @@ pub fn without_credentials(object: &Object, since: i64) -> Option<StoredObject> 
     })
 }
 
-/// Returns the closed object of a stored form: a policy that cannot be enforced, or a route without a rule that can be
-/// served. Returns `None` for every other stored version.
+/// Replaces the values of headers and query parameters with credentials: what remains matches any value.
+fn without_values(document: &mut Value) {
+    match document {
+        Value::Object(fields) => {
+            let text = |field: &str| fields.get(field).and_then(Value::as_str);
+            if text("name").zip(text("value")).is_some_and(|(name, value)| is_credential(name, value)) {
+                fields.insert("type".to_owned(), "RegularExpression".into());
+                fields.insert("value".to_owned(), ".*".into());
+            }
+            fields.values_mut().for_each(without_values);
+        }
+        Value::Array(values) => values.iter_mut().for_each(without_values),
+        _ => {}
+    }
+}
+
+/// Returns whether a stored version is in this form.
+pub fn is_closed(stored: &StoredObject) -> bool {
+    // The last field, since the fields are in the order of their names.
+    stored.payload.ends_with(format!(",\"{MARK}\":true}}").as_bytes())
+}
+
+/// Returns the closed object of a stored form: a policy that cannot be enforced, or a route or HTTPProxy without anything
+/// that can be served. Returns `None` for every other stored version.
 pub fn closed(stored: &StoredObject) -> Option<Object> {
     let mut document: Value = serde_json::from_slice(&stored.payload).ok()?;
     document.as_object_mut()?.remove(MARK)?;
@@ -66,6 +102,7 @@ pub fn closed(stored: &StoredObject) -> Option<Object> {
     object.body = match &object.body {
         Body::TrafficPolicy(policy) => Body::TrafficPolicy(Arc::new(closed_policy(policy))),
         Body::ListenerPolicy(policy) => Body::ListenerPolicy(Arc::new(closed_policy(policy))),
+        Body::HttpProxy(proxy) => Body::HttpProxy(Arc::new(proxy.closed(&WHY.into()))),
         body => body.closed(&WHY.into())?,
     };
     object.metadata.incarnation = Metadata::incarnation_of(&object.metadata.uid);
@@ -107,6 +144,7 @@ mod tests {
         }));
         assert!(document::stored(&policy, 7).unwrap().sensitive);
         let stored = without_credentials(&policy, 7).unwrap();
+        assert!(is_closed(&stored) && !is_closed(&document::stored(&policy, 7).unwrap()));
         let text = String::from_utf8(stored.payload.to_vec()).unwrap();
         assert!(!stored.sensitive && !text.contains("bob"), "{text}");
         assert!(document::restored(&stored).is_none(), "it is no version of the object");
@@ -133,6 +171,27 @@ mod tests {
         let text = String::from_utf8(stored.payload.to_vec()).unwrap();
         assert!(text.contains("/cart") && text.contains("shop.example.com") && !text.contains("Basic"), "{text}");
         assert!(matches!(closed(&stored).unwrap().body, Body::HttpRoute(_)));
-        assert!(without_credentials(&route(json!([{"headers": header("authorization")}])), 7).is_none());
+        let stored = without_credentials(&route(json!([{"headers": header("authorization")}])), 7).unwrap();
+        let text = String::from_utf8(stored.payload.to_vec()).unwrap();
+        assert!(text.contains("authorization") && text.contains(".*") && !text.contains("Basic"), "{text}");
+        assert!(is_closed(&stored) && closed(&stored).is_some());
+    }
+
+    #[test]
+    fn an_httpproxy_with_credentials_leaves_its_host() {
+        let proxy = object(json!({
+            "apiVersion": "projectcontour.io/v1", "kind": "HTTPProxy", "metadata": {"name": "cart", "namespace": "shop"},
+            "spec": {"virtualhost": {"fqdn": "shop.example.com"}, "routes": [{
+                "conditions": [{"prefix": "/cart"}],
+                "services": [{"name": "cart", "port": 80}],
+                "requestHeadersPolicy": {"set": [{"name": "authorization", "value": "Basic c2VjcmV0"}]},
+            }]},
+        }));
+        let stored = without_credentials(&proxy, 7).unwrap();
+        let text = String::from_utf8(stored.payload.to_vec()).unwrap();
+        assert!(text.contains("shop.example.com") && text.contains("/cart") && !text.contains("Basic"), "{text}");
+        let Body::HttpProxy(closed) = closed(&stored).unwrap().body else { panic!() };
+        let host = closed.virtual_host.as_ref().unwrap();
+        assert!(&*host.fqdn == "shop.example.com" && host.written.is_none());
     }
 }

@@ -452,13 +452,16 @@ impl Manifests {
         let mut changed = Vec::new();
         for key in touched {
             let Some(object) = self.defined(&key) else {
-                if self.reported.contains_key(&key) {
-                    self.gone.insert(key);
+                let file = self.unread.get(&key);
+                match file.filter(|_| self.reported.remove(&key).is_some()) {
+                    // The file from which an earlier run read the object still does not parse.
+                    Some(file) => reading.events.push(Event::Unread(key, format!("{file} cannot be read"))),
+                    None if self.reported.contains_key(&key) => drop(self.gone.insert(key)),
+                    None => {}
                 }
                 continue;
             };
             self.gone.remove(&key);
-            self.unread.remove(&key);
             if !self.reported.get(&key).is_some_and(|last| last.is_like(&object)) {
                 changed.push((key, object));
             }
@@ -523,14 +526,16 @@ impl Manifests {
         let uncertain: HashSet<Arc<str>> = self.uncertain().cloned().collect();
         let is_uncertain = |file: &str| uncertain.contains(file) || lost.of(Path::new(file)).is_some();
         if self.first {
-            let unread = self.incarnations.read_from(&is_uncertain).filter(|(key, _)| self.defined(key).is_none());
+            let unread = self.incarnations.read_from(&is_uncertain);
             self.unread = unread.map(|(key, file)| (key, file.into())).collect();
             let files = self.notable.iter().filter_map(|place| self.files.get(place));
             let set_aside: Vec<Arc<ManifestEntry>> =
                 files.flat_map(|file| file.set_aside.iter().flatten()).cloned().collect();
             let set_aside: BTreeMap<&ObjectKey, &Arc<ManifestEntry>> =
                 set_aside.iter().rev().map(|entry| (&entry.key, entry)).collect();
-            for (key, file) in &self.unread {
+            let elsewhere: HashSet<ObjectKey> =
+                self.unread.keys().filter(|key| self.defined(key).is_some()).cloned().collect();
+            for (key, file) in self.unread.iter().filter(|(key, _)| !elsewhere.contains(*key)) {
                 let here = set_aside.get(key).copied();
                 let start = || Source { file: file.clone(), line: 1 };
                 let why = format!("{file} cannot be read");
@@ -547,6 +552,9 @@ impl Manifests {
             self.unread.iter().filter(|(_, file)| !is_uncertain(file)).map(|(key, _)| key.clone()).collect();
         for key in settled {
             self.unread.remove(&key);
+            if self.defined(&key).is_some() {
+                continue;
+            }
             self.incarnations.forget(&key);
             reading.places.push((key.clone(), None));
             reading.events.push(Event::Deleted(key));

@@ -35,3 +35,26 @@ fn readable_objects_of_a_file_that_never_parsed_are_used() {
     folder.write("c.yaml", described("b", "moved"));
     assert_eq!(events(&folder.open().read()), ["~a", "+b"]);
 }
+
+#[test]
+fn another_definition_that_goes_again_deletes_no_object_of_a_file_that_does_not_parse() {
+    let folder = ManifestFolder::new();
+    folder.write("a.yaml", class("a"));
+    read_and_save(&mut folder.open());
+    folder.write("a.yaml", class("a") + "---\nfoo: [bar\n");
+    let mut manifests = folder.open();
+    assert_eq!(events(&read_and_save(&mut manifests)), ["~a"]);
+    folder.write("b.yaml", described("a", "copy"));
+    assert_eq!(events(&read_and_save(&mut manifests)), ["+a"]);
+    folder.remove("b.yaml");
+    assert_eq!(events(&read_and_save(&mut manifests)), ["?a"]);
+    folder.write("a.yaml", class("a"));
+    assert_eq!(events(&read_and_save(&mut manifests)), ["+a"]);
+    // The other definition is there at the start, and stays when the file is deleted.
+    folder.write("a.yaml", "foo: [bar\n");
+    folder.write("b.yaml", described("a", "copy"));
+    let mut manifests = folder.open();
+    assert_eq!(events(&read_and_save(&mut manifests)), ["+a"]);
+    folder.remove("a.yaml");
+    assert_eq!(events(&read_and_save(&mut manifests)), [""; 0]);
+}

@@ -38,6 +38,10 @@ impl ManifestFolder {
         rest(&path);
     }
 
+    pub(super) fn remove(&self, name: &str) {
+        fs::remove_file(self.path(name)).unwrap();
+    }
+
     pub(super) fn open(&self) -> Manifests {
         let incarnations = Incarnations::open(self.data.path()).unwrap();
         Manifests::new(vec![Root { path: self.manifests.path().into() }], incarnations, Readings::Repeated)

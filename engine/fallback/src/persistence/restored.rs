@@ -124,6 +124,16 @@ fn verdict(stored: StoredVerdict) -> Option<(Content, Verdict)> {
     Some((Content(stored.content), verdict))
 }
 
+/// Adds a version to the last valid ones; older ones come first. A version without its credentials ends those before it:
+/// they can protect less.
+pub(crate) fn restore_version(version: &RestoredVersion, last_valid: &mut LastValid, inputs: &StepInputs<'_>) {
+    if version.is_closed() {
+        last_valid.forget(version.key());
+    } else if let Some(version) = version.version_among(inputs) {
+        last_valid.promote(&version.object, version.since);
+    }
+}
+
 impl RestoredScope {
     /// Returns the configuration of the Envoys of a scope with a deleted Gateway. Last valid versions and verdicts are
     /// deleted together with the Gateway.
@@ -154,12 +164,19 @@ impl RestoredScope {
 
     /// Returns the newest version of an object.
     pub fn last_valid(&self, key: &ObjectKey) -> Option<ObjectVersion> {
-        self.versions.iter().rev().filter(|version| version.key() == key).find_map(RestoredVersion::version)
+        self.of(key).take_while(|version| !version.is_closed()).find_map(RestoredVersion::version)
     }
 
     /// Returns an object with credentials that were not stored, in the form that closes its requests.
-    pub(crate) fn closed(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.versions.iter().rev().filter(|version| version.key() == key).find_map(RestoredVersion::closed)
+    /// An older version can protect less than the one that was not stored.
+    pub(crate) fn closed(&self, key: &ObjectKey) -> Option<(Arc<Object>, i64)> {
+        let newest = self.of(key).next()?;
+        Some((newest.closed()?, newest.since()))
+    }
+
+    /// Returns the versions of an object, the newest first.
+    fn of<'a>(&'a self, key: &'a ObjectKey) -> impl Iterator<Item = &'a RestoredVersion> {
+        self.versions.iter().rev().filter(move |version| version.key() == key)
     }
 
     /// Restores the state into an empty scope. Deleted objects are removed.
@@ -170,9 +187,7 @@ impl RestoredScope {
         for version in self.versions {
             let key = version.key();
             if inputs.objects.get(key).is_some() || inputs.unusable.contains(key) {
-                if let Some(version) = version.version_among(inputs) {
-                    last_valid.promote(&version.object, version.since);
-                }
+                restore_version(&version, &mut last_valid, inputs);
             } else {
                 gone.insert(key.clone());
             }

@@ -37,6 +37,14 @@ impl RestoredVersion {
         }
     }
 
+    /// Returns the time of the proof, in seconds of Unix time.
+    pub(crate) fn since(&self) -> i64 {
+        match self {
+            Self::Stored(stored) => stored.since,
+            Self::Known(version) => version.since,
+        }
+    }
+
     /// Returns the version. Returns `None` if it does not decode as it was stored.
     pub(crate) fn version(&self) -> Option<Version> {
         match self {
@@ -45,6 +53,11 @@ impl RestoredVersion {
             }
             Self::Known(version) => Some(version.clone()),
         }
+    }
+
+    /// Returns whether the credentials of the version were not stored: it is of use only to close requests.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self, Self::Stored(stored) if closed_document::is_closed(stored))
     }
 
     /// Returns an object with credentials that were not stored, in the form that closes its requests.

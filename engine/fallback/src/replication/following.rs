@@ -18,7 +18,7 @@ use crate::context::step_inputs::StepInputs;
 use crate::evidence::last_valid::LastValid;
 use crate::evidence::subject::Subject;
 use crate::evidence::suspects;
-use crate::persistence::restored::RestoredScope;
+use crate::persistence::restored::{RestoredScope, restore_version};
 use crate::persistence::restored_version::RestoredVersion;
 use crate::rollout::{Stage, TRIED, Waiting};
 use crate::scope::FallbackScope;
@@ -79,9 +79,7 @@ impl FallbackScope {
             here.is_some_and(|here| *here.metadata.uid == *version.uid()) || inputs.unusable.contains(version.key())
         };
         let versions = learned.into_iter().flat_map(|learned| &learned.versions).filter(|version| is_there(version));
-        for version in versions.filter_map(|version| version.version_among(inputs)) {
-            last_valid.promote(&version.object, version.since);
-        }
+        versions.for_each(|version| restore_version(version, &mut last_valid, inputs));
         self.evidence.last_valid = last_valid;
         for (content, verdict) in learned.into_iter().flat_map(|learned| &learned.verdicts) {
             if !self.restore_refused(content, verdict) {

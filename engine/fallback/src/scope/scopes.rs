@@ -18,6 +18,7 @@ use crate::attribution::Attributed;
 use crate::attribution::verdicts::edited;
 use crate::context::next::Next;
 use crate::context::step_inputs::StepInputs;
+use crate::evidence::last_valid::Version;
 use crate::persistence::restored::{Restored, RestoredScope};
 use crate::rollout::Offered;
 use crate::scope::event::Action;
@@ -95,12 +96,16 @@ impl FallbackScopes {
     pub fn last_valid(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         let scopes = self.iter().filter_map(|scope| scope.evidence.last_valid.of(key, None).next().cloned());
         let stored = self.restored.values().flatten().filter_map(|restored| restored.last_valid(key));
-        scopes.chain(stored).max_by_key(|version| version.since).map(|version| version.object)
+        let closed = self.closed(key).map(|(_, since)| since);
+        let newer = |version: &Version| closed.is_none_or(|closed| version.since > closed);
+        scopes.chain(stored).filter(newer).max_by_key(|version| version.since).map(|version| version.object)
     }
 
     /// Returns an object with credentials that an earlier run did not store, in the form that closes its requests.
-    pub fn closed(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.restored.values().flatten().find_map(|restored| restored.closed(key))
+    /// The second value is the time of its proof, in seconds of Unix time.
+    pub fn closed(&self, key: &ObjectKey) -> Option<(Arc<Object>, i64)> {
+        let closed = self.restored.values().flatten().filter_map(|restored| restored.closed(key));
+        closed.max_by_key(|(_, since)| *since)
     }
 
     /// Restores the stored state of an earlier run. Envoys without a configuration are offered it until all objects are

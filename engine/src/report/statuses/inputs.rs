@@ -10,6 +10,7 @@ use holdfast_translate::claims::{ListenerId, Parent};
 use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::query::duplicates::Duplicates;
 
+use super::includes::{ClosedIncludes, closed_includes};
 use crate::engine::Engine;
 use crate::report::below::{EarlierAbove, OvertakenBelow};
 use crate::report::unserved::{is_unserved, reasons};
@@ -24,6 +25,8 @@ pub(super) struct StatusInputs<'a> {
     pub(super) surroundings: Surroundings,
     /// The Gateways that serve an HTTPRoute in an earlier version.
     pub(super) earlier: EarlierAbove<'a>,
+    /// The refused includes above each HTTPProxy.
+    pub(super) closed_includes: ClosedIncludes,
     /// The rules below earlier versions that no request reaches.
     pub(super) overtaken: OvertakenBelow<'a>,
 }
@@ -34,7 +37,9 @@ impl<'a> StatusInputs<'a> {
         let surroundings = Surroundings::of(engine, &report);
         let earlier = EarlierAbove::of(engine);
         let overtaken = earlier.overtaken();
-        Self { report, duplicates: engine.translator.duplicates(), surroundings, earlier, overtaken }
+        let closed_includes = closed_includes(engine, &report);
+        let duplicates = engine.translator.duplicates();
+        Self { report, duplicates, surroundings, earlier, closed_includes, overtaken }
     }
 
     /// Returns the objects with a status that depends on more than the object, its plan and the surroundings: those that
@@ -53,7 +58,8 @@ impl<'a> StatusInputs<'a> {
         let varied = engine.translator.varied_routes(&fleets).cloned();
         let overtaken = self.overtaken.values().flat_map(|parts| parts.keys()).map(|node| node.key.clone());
         let unreadable = engine.unreadable().map(|(key, ..)| key.clone());
-        named.chain(in_step).chain(lost).chain(varied).chain(overtaken).chain(unreadable).collect()
+        let below = self.closed_includes.keys().cloned();
+        named.chain(in_step).chain(below).chain(lost).chain(varied).chain(overtaken).chain(unreadable).collect()
     }
 }
 

@@ -81,6 +81,24 @@ impl HttpProxy {
         }
     }
 
+    /// Returns the HTTPProxy with the same host, conditions and includes, and without any route that can be served. `why`
+    /// is the reason, in a sentence. The host of a root is closed as a whole.
+    pub(in crate::apis) fn closed(&self, why: &Arc<str>) -> Self {
+        let closed = |entry: &ProxyEntry<ProxyRoute>| ProxyEntry::Broken {
+            conditions: entry.conditions().to_vec(),
+            is_lost: entry.is_lost(),
+            closes_object: false,
+            why: why.clone(),
+            guards: None,
+        };
+        let host = self.virtual_host.as_ref();
+        Self {
+            virtual_host: host.map(|host| ProxyHost { fqdn: host.fqdn.clone(), written: None }),
+            routes: self.routes.iter().map(closed).collect(),
+            ..self.clone()
+        }
+    }
+
     /// Returns whether the host or one of the routes restricts access.
     pub fn names_guard(&self) -> bool {
         self.host_names_guard() || self.routes.iter().any(ProxyEntry::names_guard)

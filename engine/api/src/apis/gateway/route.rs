@@ -339,16 +339,22 @@ fn rules_of<R: RouteRule>(value: Option<Value>, found: &mut Found) -> Option<Vec
     let mut left = Left { served: MATCHES_MAX, closed: CLOSED_MATCHES_MAX, is_over: false };
     let over = values.len().saturating_sub(RULES_MAX);
     let mut rules = Vec::new();
+    let mut beyond: (Vec<Value>, bool) = (Vec::new(), false);
     for (index, value) in values.into_iter().enumerate() {
         if index < RULES_MAX {
             rules.push(rule_of(value, &at("spec.rules", index), &mut left, found));
         } else if !left.is_over {
-            // The rule is not served, but its requests are answered: they must not fall to a broader rule.
-            let matches = closed_matches::<R>(&value, &mut left);
-            rules.push(broken(&value, matches, too_many_rules().into()));
+            let (matches, is_lost) = closed_matches::<R>(&value, &mut left);
+            beyond.0.extend(if matches.is_empty() { vec![Value::Null] } else { matches });
+            beyond.1 |= is_lost;
         }
     }
     if over > 0 {
+        // These rules are not served, but their requests are answered: they must not fall to a broader rule. They are one
+        // rule, since each rule that is not served costs work.
+        let ((matches, is_lost), why) = (beyond, too_many_rules().into());
+        let (guards, backends) = (None, Vec::new());
+        rules.push(RuleEntry::Broken { name: None, matches, is_lost, why, guards, backends, may_have_more: true });
         found.invalid("spec.rules", too_many_rules_in(RULES_MAX + over));
     }
     if left.is_over {
