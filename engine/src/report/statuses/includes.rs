@@ -1,5 +1,5 @@
-//! HTTPProxies below includes that Envoys refuse. Their own content is valid; their status names the include, since clients
-//! get its answer.
+//! HTTPProxies below includes that are closed. Their own content can be valid; their status names the include, since
+//! clients get its answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::engine::Engine;
 /// The closed includes above each HTTPProxy, each with its answer.
 pub(super) type ClosedIncludes = BTreeMap<ObjectKey, BTreeSet<(Node, i64)>>;
 
-/// Returns the refused includes above each HTTPProxy that such an include leads to, at any depth.
+/// Returns the closed includes above each HTTPProxy that such an include leads to, at any depth.
 pub(super) fn closed_includes(engine: &Engine, report: &FallbackReport) -> ClosedIncludes {
     let mut closed = ClosedIncludes::new();
     let steps = report.gateways.iter().flat_map(|gateway| &gateway.deviations.steps);
@@ -52,12 +52,12 @@ fn below(engine: &Engine, include: &Node) -> BTreeSet<ObjectKey> {
     found
 }
 
-/// Returns the condition of an HTTPProxy below refused includes.
+/// Returns the condition of an HTTPProxy below closed includes.
 pub(super) fn condition(closed: &ClosedIncludes, key: &ObjectKey) -> Option<Condition> {
     let answers = closed.get(key)?.iter().map(|(node, response)| {
         format!("{} of HTTPProxy {} answers {response}", node.section, node.key.namespaced_name())
     });
     let answers = answers.collect::<Vec<_>>().join(", ");
-    let message = format!("requests below these includes do not reach the HTTPProxy: {answers}");
+    let message = format!("requests of an include above do not reach the HTTPProxy: {answers}");
     Some(Condition::new(FALLBACK_CONDITION, true, "Replaced", message))
 }

@@ -25,7 +25,7 @@ pub(super) struct StatusInputs<'a> {
     pub(super) surroundings: Surroundings,
     /// The Gateways that serve an HTTPRoute in an earlier version.
     pub(super) earlier: EarlierAbove<'a>,
-    /// The refused includes above each HTTPProxy.
+    /// The closed includes above each HTTPProxy.
     pub(super) closed_includes: ClosedIncludes,
     /// The rules below earlier versions that no request reaches.
     pub(super) overtaken: OvertakenBelow<'a>,
