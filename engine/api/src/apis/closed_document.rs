@@ -7,11 +7,10 @@
 use std::sync::Arc;
 
 use holdfast_store::StoredObject;
-use holdfast_store::record::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
 use holdfast_xds::credentials::is_credential;
 use serde_json::Value;
 
-use super::document::{carries_credentials, document};
+use super::document::{carries_credentials, document, record};
 use super::kgateway::policy::{Policy, Unread};
 use super::{Body, Decoded, decode};
 use crate::object::{Metadata, Object};
@@ -24,6 +23,8 @@ const OF_POLICY: [&str; 2] = ["targetRefs", "targetSelectors"];
 const OF_RULE: [&str; 2] = ["name", "matches"];
 /// The fields of an HTTPProxy that the form has. Of the host it has the name, and of routes the conditions.
 const OF_PROXY: [&str; 4] = ["virtualhost", "routes", "includes", "ingressClassName"];
+/// The fields of a condition of an HTTPProxy that hold a value of a header or query parameter.
+const OF_CONDITION: [&str; 5] = ["exact", "notexact", "contains", "notcontains", "regex"];
 /// Why the object is closed.
 const WHY: &str = "its last valid version holds credentials, which are not stored without --store-key-file";
 
@@ -38,7 +39,6 @@ pub fn without_credentials(object: &Object, since: i64) -> Option<StoredObject> 
             let rules = spec.get_mut("rules").and_then(Value::as_array_mut).into_iter().flatten();
             let rules = rules.filter_map(Value::as_object_mut);
             rules.for_each(|rule| rule.retain(|field, _| OF_RULE.contains(&field.as_str())));
-            without_values(document.get_mut("spec")?);
         }
         Body::HttpProxy(_) => {
             spec.retain(|field, _| OF_PROXY.contains(&field.as_str()));
@@ -50,34 +50,32 @@ pub fn without_credentials(object: &Object, since: i64) -> Option<StoredObject> 
         }
         _ => return None,
     }
+    without_values(document.get_mut("spec")?);
     // An annotation can hold the whole object as it was applied.
     document.get_mut("metadata")?.as_object_mut()?.remove("annotations");
     document.as_object_mut()?.insert(MARK.to_owned(), true.into());
-    let payload = serde_json::to_vec(&document).ok()?;
-    let is_too_large = payload.len() > PAYLOAD_BYTES_MAX || object.metadata.uid.len() > TEXT_BYTES_MAX;
     // The values of credentials in matches were replaced.
     let is_route = matches!(object.body, Body::HttpRoute(_) | Body::GrpcRoute(_));
-    if is_too_large || (!is_route && carries_credentials(&document)) {
+    if !is_route && carries_credentials(&document) {
         return None;
     }
-    Some(StoredObject {
-        key: object.key.clone(),
-        uid: object.metadata.uid.clone(),
-        generation: object.metadata.generation,
-        since,
-        sensitive: false,
-        payload: payload.into(),
-    })
+    record(object, since, &document, false)
 }
 
-/// Replaces the values of headers and query parameters with credentials: what remains matches any value.
+/// Removes the values of headers and query parameters with credentials from matches of routes, and from conditions of
+/// HTTPProxies: what remains matches any value.
 fn without_values(document: &mut Value) {
     match document {
         Value::Object(fields) => {
             let text = |field: &str| fields.get(field).and_then(Value::as_str);
-            if text("name").zip(text("value")).is_some_and(|(name, value)| is_credential(name, value)) {
+            let is_secret =
+                |field: &&str| text("name").zip(text(field)).is_some_and(|(name, value)| is_credential(name, value));
+            if is_secret(&"value") {
                 fields.insert("type".to_owned(), "RegularExpression".into());
                 fields.insert("value".to_owned(), ".*".into());
+            } else if OF_CONDITION.iter().any(is_secret) {
+                fields.retain(|field, _| field == "name");
+                fields.insert("present".to_owned(), true.into());
             }
             fields.values_mut().for_each(without_values);
         }
@@ -182,14 +180,14 @@ mod tests {
         let proxy = object(json!({
             "apiVersion": "projectcontour.io/v1", "kind": "HTTPProxy", "metadata": {"name": "cart", "namespace": "shop"},
             "spec": {"virtualhost": {"fqdn": "shop.example.com"}, "routes": [{
-                "conditions": [{"prefix": "/cart"}],
+                "conditions": [{"prefix": "/cart"}, {"header": {"name": "x-api-key", "exact": "c2VjcmV0"}}],
                 "services": [{"name": "cart", "port": 80}],
                 "requestHeadersPolicy": {"set": [{"name": "authorization", "value": "Basic c2VjcmV0"}]},
             }]},
         }));
         let stored = without_credentials(&proxy, 7).unwrap();
         let text = String::from_utf8(stored.payload.to_vec()).unwrap();
-        assert!(text.contains("shop.example.com") && text.contains("/cart") && !text.contains("Basic"), "{text}");
+        assert!(text.contains("shop.example.com") && text.contains("/cart") && !text.contains("c2VjcmV0"), "{text}");
         let Body::HttpProxy(closed) = closed(&stored).unwrap().body else { panic!() };
         let host = closed.virtual_host.as_ref().unwrap();
         assert!(&*host.fqdn == "shop.example.com" && host.written.is_none());

@@ -116,7 +116,12 @@ pub(super) fn written(object: &Object, undecoded: Undecoded) -> Option<Value> {
 /// cost the other records of its batch.
 pub fn stored(object: &Object, since: i64) -> Option<StoredObject> {
     let document = document(object)?;
-    let payload = serde_json::to_vec(&document).ok()?;
+    record(object, since, &document, is_sensitive(&object.body, &document))
+}
+
+/// Returns the record of an object with this document; `None` if the store would refuse it.
+pub(super) fn record(object: &Object, since: i64, document: &Value, sensitive: bool) -> Option<StoredObject> {
+    let payload = serde_json::to_vec(document).ok()?;
     if payload.len() > PAYLOAD_BYTES_MAX || object.metadata.uid.len() > TEXT_BYTES_MAX {
         return None;
     }
@@ -125,7 +130,7 @@ pub fn stored(object: &Object, since: i64) -> Option<StoredObject> {
         uid: object.metadata.uid.clone(),
         generation: object.metadata.generation,
         since,
-        sensitive: is_sensitive(&object.body, &document),
+        sensitive,
         payload: payload.into(),
     })
 }

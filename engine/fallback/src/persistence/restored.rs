@@ -35,6 +35,7 @@ pub struct RestoredScope {
     pub build: Arc<str>,
     /// The configuration that the Envoys acknowledged.
     pub snapshot: Snapshot,
+    /// In the order of objects, the older versions of an object first.
     pub(crate) versions: Vec<RestoredVersion>,
     pub(crate) verdicts: Vec<(Content, Verdict)>,
     /// The contents that each Envoy accepted itself, if the Envoys stayed connected.
@@ -44,7 +45,7 @@ pub struct RestoredScope {
 }
 
 impl Restored {
-    /// Adds the stored state of one scope. `objects` contains the older versions of an object first.
+    /// Adds the stored state of one scope. `objects` are in the order of their keys, the older versions of an object first.
     pub fn add(
         &mut self,
         key: holdfast_store::Scope,
@@ -167,8 +168,8 @@ impl RestoredScope {
         self.of(key).take_while(|version| !version.is_closed()).find_map(RestoredVersion::version)
     }
 
-    /// Returns an object with credentials that were not stored, in the form that closes its requests.
-    /// An older version can protect less than the one that was not stored.
+    /// Returns an object with credentials that were not stored, in the form that closes its requests, if that is its newest
+    /// version: an older one can protect less.
     pub(crate) fn closed(&self, key: &ObjectKey) -> Option<(Arc<Object>, i64)> {
         let newest = self.of(key).next()?;
         Some((newest.closed()?, newest.since()))
@@ -176,7 +177,11 @@ impl RestoredScope {
 
     /// Returns the versions of an object, the newest first.
     fn of<'a>(&'a self, key: &'a ObjectKey) -> impl Iterator<Item = &'a RestoredVersion> {
-        self.versions.iter().rev().filter(move |version| version.key() == key)
+        // They are in the order of objects.
+        let start = self.versions.partition_point(|version| version.key() < key);
+        let from = self.versions.get(start..).unwrap_or_default();
+        let count = from.partition_point(|version| version.key() == key);
+        from.iter().take(count).rev()
     }
 
     /// Restores the state into an empty scope. Deleted objects are removed.
